@@ -1,0 +1,58 @@
+"""Reading audio files of any common format, rate and channel count as mono 16 kHz."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import soundfile
+import soxr
+
+from voiceid.errors import AudioError
+from voiceid.types import SAMPLE_RATE, Samples, Source, Waveform
+
+MAX_SECONDS = 120.0
+"""Longer files are refused before they are decoded: a command is seconds long."""
+MIN_RATE, MAX_RATE = 8_000, 384_000
+MAX_CHANNELS = 32
+
+
+def read_waveform(path: Path | str, *, max_seconds: float = MAX_SECONDS) -> Waveform:
+    """Decode ``path`` (WAV, FLAC, OGG, ...), average its channels and resample to 16 kHz.
+
+    Raises:
+        AudioError: the file is missing, not audio, truncated to nothing, longer than ``max_seconds``, or not finite.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise AudioError(f"{path}: no such audio file")
+    try:
+        with soundfile.SoundFile(path) as file:
+            rate, channels, frames = file.samplerate, file.channels, file.frames
+            if not MIN_RATE <= rate <= MAX_RATE:
+                raise AudioError(f"{path}: sample rate {rate} Hz; use {MIN_RATE} to {MAX_RATE} Hz")
+            if channels > MAX_CHANNELS:
+                raise AudioError(f"{path}: {channels} channels; use at most {MAX_CHANNELS}")
+            if frames > max_seconds * rate:
+                raise AudioError(f"{path}: {frames / rate:.0f} s long; cut it to at most {max_seconds:.0f} s")
+            # A header may announce more than the file holds, or nothing: read what is there, bounded.
+            samples = file.read(int(max_seconds * rate) + 1, dtype="float32", always_2d=True)
+    except (soundfile.LibsndfileError, RuntimeError, OSError) as error:
+        raise AudioError(f"{path}: not readable as audio ({error}); use WAV, FLAC or OGG") from error
+    return Waveform(to_mono_16k(samples, rate, name=str(path)), Source.FILE)
+
+
+def to_mono_16k(samples: Samples, rate: int, *, name: str = "audio") -> Samples:
+    """Average channels and resample: (n,) or (n, channels) at ``rate`` Hz to (m,) at 16 kHz, m = n * 16000 / rate.
+
+    Raises:
+        AudioError: no samples, or NaN or infinite samples.
+    """
+    mono = samples.mean(axis=1, dtype=np.float32) if samples.ndim == 2 else samples
+    if mono.size == 0:
+        raise AudioError(f"{name}: holds no samples")
+    if not np.isfinite(mono).all():
+        raise AudioError(f"{name}: holds samples that are NaN or infinite; export it again")
+    if rate != SAMPLE_RATE:
+        mono = soxr.resample(mono, rate, SAMPLE_RATE)
+    return np.ascontiguousarray(mono, dtype=np.float32)

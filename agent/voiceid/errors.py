@@ -1,0 +1,44 @@
+"""Every error that voiceid raises on purpose.
+
+Each message says what is wrong, with which value, and what to do about it. Catch :class:`VoiceIdError` to catch them all.
+"""
+
+
+class VoiceIdError(Exception):
+    """Base of all voiceid errors."""
+
+
+class AudioError(VoiceIdError):
+    """Audio that cannot be read or must not be processed (corrupt, empty, not finite, too long)."""
+
+
+class AudioDeviceError(AudioError):
+    """A microphone that is missing, busy or silent."""
+
+
+class SettingsError(VoiceIdError):
+    """A configuration file with unknown keys, wrong types or impossible values."""
+
+
+class ModelError(VoiceIdError):
+    """A model or its card that is missing, damaged or of another shape than announced."""
+
+
+class EnrolmentError(VoiceIdError):
+    """An enrolment that cannot be completed, or a user name that cannot be used."""
+
+
+class UnknownUserError(EnrolmentError):
+    """The user is not enrolled on this device."""
+
+
+class VaultError(VoiceIdError):
+    """The vault cannot be read or written: damaged, from a newer version, wrong device key, disk full."""
+
+
+class CredentialError(VoiceIdError):
+    """A credential that is unknown, revoked, damaged, or belongs to another relying party or user."""
+
+
+class EnvelopeError(VoiceIdError):
+    """An envelope that is malformed, altered, replayed, or not meant for this relying party."""

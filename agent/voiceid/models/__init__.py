@@ -1,0 +1,1 @@
+"""Model cards, finding and verifying models, and ONNX sessions."""

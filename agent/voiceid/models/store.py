@@ -1,0 +1,83 @@
+"""Finding a card by name or path and verifying the files it names."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from voiceid.errors import ModelError
+from voiceid.models.card import Card, Role, read_card
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedModel:
+    """A card whose files were found with the right hashes."""
+
+    card: Card
+    folder: Path
+
+    @property
+    def onnx(self) -> Path:
+        return self.folder / self.card.file
+
+    def asset(self, suffix: str) -> Path:
+        """The one asset whose name ends with ``suffix``.
+
+        Raises:
+            ModelError: the card names none.
+        """
+        for name in self.card.assets:
+            if name.endswith(suffix):
+                return self.folder / name
+        raise ModelError(f"card {self.card.name!r} names no asset ending in {suffix!r}")
+
+
+def shipped_folder() -> Path:
+    """The folder of shipped models: ``$VOICEID_MODELS``, else inside the package, else the checkout's ``models/``."""
+    if configured := os.environ.get("VOICEID_MODELS"):
+        return Path(configured)
+    package = Path(__file__).resolve().parents[1]
+    installed = package / "_models"
+    return installed if installed.is_dir() else package.parents[1] / "models"
+
+
+def shipped_cards() -> list[Path]:
+    """Paths of all shipped cards, by name."""
+    return sorted(shipped_folder().glob("*.json"))
+
+
+def find_model(reference: str, role: Role) -> VerifiedModel:
+    """Find the card named or at path ``reference`` for ``role`` and verify its files.
+
+    Raises:
+        ModelError: card or file missing, wrong hash, or a card of another role.
+    """
+    is_path = reference.endswith(".json") or os.sep in reference
+    path = Path(reference).expanduser() if is_path else shipped_folder() / f"{reference}.json"
+    card = read_card(path)
+    if card.role != role:
+        raise ModelError(f"{path}: a card for {card.role}, but it is set for {role}; choose another in [models]")
+    return verify_model(card, path.parent)
+
+
+def verify_model(card: Card, folder: Path) -> VerifiedModel:
+    """Check the hash of every file of ``card`` in ``folder``.
+
+    Raises:
+        ModelError: a file is missing or differs.
+    """
+    for name, expected in {card.file: card.sha256, **card.assets}.items():
+        file = folder / name
+        try:
+            with file.open("rb") as stream:
+                actual = hashlib.file_digest(stream, "sha256").hexdigest()
+        except OSError as error:
+            raise ModelError(f"{file}: model file cannot be read ({error.strerror}); reinstall voiceid") from error
+        if actual != expected:
+            raise ModelError(
+                f"{file}: sha256 {actual[:16]}... differs from the card's {expected[:16]}...; "
+                "the file is damaged or altered: reinstall it"
+            )
+    return VerifiedModel(card, folder)

@@ -1,0 +1,1 @@
+"""Offline training commands, one module a role."""
