@@ -1,6 +1,6 @@
 """Every error that voiceid raises on purpose.
 
-Each message says what is wrong, with which value, and what to do about it. Catch :class:`VoiceIdError` to catch them all.
+Each message says what is wrong, with which value, and what to do about it; :class:`VoiceIdError` catches them all.
 """
 
 

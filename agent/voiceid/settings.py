@@ -76,7 +76,7 @@ class Settings:
 
 
 def default_config_path() -> Path:
-    """``$VOICEID_CONFIG``, else ``$XDG_CONFIG_HOME/voiceid/config.toml``, else /etc/voiceid/config.toml if that exists."""
+    """``$VOICEID_CONFIG``, else ``$XDG_CONFIG_HOME/voiceid/config.toml``, else ``/etc/voiceid/config.toml``."""
     if configured := os.environ.get("VOICEID_CONFIG"):
         return Path(configured)
     home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "voiceid" / "config.toml"

@@ -25,6 +25,7 @@ def speech_segments(samples: Samples, *, aggressiveness: int = 2) -> tuple[Segme
     frames = len(samples) // FRAME
     if frames == 0:
         return ()
+    samples = samples - samples.mean(dtype=np.float64)
     rms = float(np.sqrt(np.mean(np.square(samples, dtype=np.float64))))
     gain = max(1.0, VAD_LEVEL / rms) if rms > 1e-5 else 1.0
     pcm = (np.clip(samples[: frames * FRAME] * gain, -1, 1) * 32767).astype("<i2").reshape(frames, FRAME)

@@ -1,0 +1,142 @@
+"""Guided enrolment: one utterance at a time, each accepted or refused with a reason."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum, unique
+
+import numpy as np
+from numpy.typing import NDArray
+
+from voiceid.audio import prepare
+from voiceid.enrolment.template import Template
+from voiceid.errors import EnrolmentError
+from voiceid.scoring.consistency import consistency_score, embed_windows
+from voiceid.scoring.judges import Judges
+from voiceid.scoring.policy import describe_faults
+from voiceid.settings import Settings
+from voiceid.types import Quality, Utterance, Waveform
+
+
+@unique
+class EnrolmentFault(StrEnum):
+    """Why an utterance was not taken into the enrolment."""
+
+    SILENT = "silent"
+    TOO_SHORT = "too_short"
+    TOO_QUIET = "too_quiet"
+    CLIPPED = "clipped"
+    TOO_NOISY = "too_noisy"
+    OTHER_SPEAKER = "other_speaker"
+    SOUNDS_SYNTHETIC = "sounds_synthetic"
+    SOUNDS_REPLAYED = "sounds_replayed"
+
+
+@dataclass(frozen=True, slots=True)
+class EnrolmentFeedback:
+    """What became of one utterance; ``progress`` in [0, 1] is that of the enrolment after it."""
+
+    accepted: bool
+    fault: EnrolmentFault | None
+    message: str
+    quality: Quality
+    progress: float
+
+
+@dataclass(frozen=True, slots=True)
+class EnrolmentResult:
+    """A finished template, and the names of enrolled users whose voices are too similar to tell apart safely."""
+
+    template: Template
+    similar: tuple[str, ...]
+
+
+class EnrolmentSession:
+    """Collects utterances of one person until they suffice for a template."""
+
+    def __init__(self, judges: Judges, settings: Settings, others: Sequence[Template] = ()) -> None:
+        """``others`` are the templates of the users already enrolled."""
+        self._judges = judges
+        self._settings = settings
+        self._others = others
+        self._embeddings: list[NDArray[np.float32]] = []
+        self._net_speech = 0.0
+
+    @property
+    def progress(self) -> float:
+        """Share of the needed utterances and net speech that is collected, in [0, 1]."""
+        need = self._settings.enrolment
+        utterances = len(self._embeddings) / need.min_utterances
+        return min(1.0, utterances, self._net_speech / need.min_net_speech)
+
+    @property
+    def complete(self) -> bool:
+        return self.progress >= 1.0
+
+    def add(self, waveform: Waveform) -> EnrolmentFeedback:
+        """Judge ``waveform`` and, if it is good and of the same person as before, take it in."""
+        utterance = prepare(waveform, self._settings.quality)
+        if utterance.quality.faults:
+            fault = EnrolmentFault(utterance.quality.faults[0].value)
+            return self._refuse(fault, "; ".join(describe_faults(utterance.quality)), utterance)
+        spoofing = self._judges.spoofing_score(self._judges.spoofing.score(utterance.samples))
+        if not spoofing.passed:
+            return self._refuse(EnrolmentFault.SOUNDS_SYNTHETIC, "sounds synthetic", utterance)
+        if not self._judges.liveness_score(self._judges.liveness.score(utterance.samples)).passed:
+            return self._refuse(EnrolmentFault.SOUNDS_REPLAYED, "sounds like a loudspeaker", utterance)
+        embedding = self._judges.identity.embed(utterance.net_speech())
+        if not self._one_voice(utterance, embedding):
+            return self._refuse(EnrolmentFault.OTHER_SPEAKER, "more than one person speaks", utterance)
+        if self._embeddings and not self._judges.identity_score(self._reference(), embedding).passed:
+            message = "another speaker than before; if the first recordings were of someone else, start again"
+            return self._refuse(EnrolmentFault.OTHER_SPEAKER, message, utterance)
+        self._embeddings.append(embedding)
+        self._net_speech += utterance.quality.net_speech
+        return EnrolmentFeedback(True, None, "taken", utterance.quality, self.progress)
+
+    def finish(self, name: str, *, owner_uid: int) -> EnrolmentResult:
+        """Make the template for user ``name``, owned by the operating system's user ``owner_uid``.
+
+        Raises:
+            EnrolmentError: not complete, or ``name`` cannot be used.
+        """
+        need = self._settings.enrolment
+        if not self.complete:
+            raise EnrolmentError(
+                f"enrolment of {name!r} is not complete: {len(self._embeddings)} of {need.min_utterances} utterances, "
+                f"{self._net_speech:.1f} of {need.min_net_speech:.1f} s of speech; add more recordings"
+            )
+        template = Template.create(
+            name=name,
+            embeddings=np.stack(self._embeddings),
+            model=self._judges.identity.card,
+            net_speech=self._net_speech,
+            owner_uid=owner_uid,
+        )
+        similar = tuple(
+            other.name
+            for other in self._others
+            if other.name != template.name
+            and other.embedding.shape == template.embedding.shape
+            and self._judges.identity_score(other.embedding, template.embedding).llr > need.similar_user_llr
+        )
+        return EnrolmentResult(template, similar)
+
+    def _reference(self) -> NDArray[np.float32]:
+        mean = np.mean(self._embeddings, axis=0)
+        return np.asarray(mean / np.linalg.norm(mean), dtype=np.float32)
+
+    def _one_voice(self, utterance: Utterance, reference: NDArray[np.float32]) -> bool:
+        parameters = self._judges.consistency
+        windows = embed_windows(
+            utterance,
+            self._judges.identity.embed,
+            window_seconds=parameters.window_seconds,
+            hop_seconds=parameters.hop_seconds,
+        )
+        raw = consistency_score(windows.embeddings, reference)
+        return parameters.calibration(raw) >= parameters.thresholds[self._judges.operating_point].value
+
+    def _refuse(self, fault: EnrolmentFault, message: str, utterance: Utterance) -> EnrolmentFeedback:
+        return EnrolmentFeedback(False, fault, message, utterance.quality, self.progress)

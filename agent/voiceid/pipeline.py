@@ -1,0 +1,126 @@
+"""The one pipeline: waveform -> utterance -> evidence -> decision -> (accepted only) units -> signed envelope.
+
+Service, command line, benchmark, demo and tests all call this module; only it knows the order of the stages.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from voiceid.audio import prepare
+from voiceid.enrolment.template import Template
+from voiceid.errors import EnrolmentError
+from voiceid.models.store import find_model
+from voiceid.scoring.judges import Judges
+from voiceid.scoring.policy import decide, inconclusive, not_enrolled
+from voiceid.settings import Settings
+from voiceid.stopwatch import Stopwatch
+from voiceid.types import Decision, Outcome, Utterance, Waveform
+from voiceid.units.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class Identification:
+    """Who speaks, among the enrolled: ``name`` is None for *unknown*.
+
+    ``decision`` is that on the best candidate; ``candidates`` are (name, identity llr), best first.
+    """
+
+    name: str | None
+    decision: Decision
+    candidates: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """Loaded models and settings; :meth:`load` makes one."""
+
+    settings: Settings
+    judges: Judges
+    tokenizer: Tokenizer
+
+    @classmethod
+    def load(cls, settings: Settings) -> Pipeline:
+        """Load and verify every model that ``settings`` names.
+
+        Raises:
+            ModelError: one is missing, damaged or does not fit.
+        """
+        units = find_model(settings.models.units, "units")
+        return cls(settings, Judges.load(settings.models), Tokenizer(units, threads=settings.models.threads))
+
+    def prepare(self, waveform: Waveform) -> Utterance:
+        """Detect speech, measure quality, trim and level ``waveform``."""
+        return prepare(waveform, self.settings.quality)
+
+    def decide(self, waveform: Waveform, template: Template | None, *, name: str = "") -> Decision:
+        """Decide whether ``waveform`` comes from the live person of ``template`` (``name`` where it is None).
+
+        Raises:
+            EnrolmentError: the template belongs to another identity model.
+        """
+        decision, _ = self.examine(waveform, template, name=name)
+        return decision
+
+    def examine(
+        self, waveform: Waveform, template: Template | None, *, name: str = ""
+    ) -> tuple[Decision, Utterance | None]:
+        """As :meth:`decide`, with the utterance that was judged (None where none was prepared)."""
+        if template is None:
+            return not_enrolled(name), None
+        self._check_template(template)
+        watch = Stopwatch()
+        with watch.stage("prepare"):
+            utterance = self.prepare(waveform)
+        if not utterance.quality.usable:
+            return dataclasses.replace(inconclusive(utterance.quality), timings=watch.timings()), utterance
+        judgement = self.judges.examine(utterance, template.embedding, watch)
+        decision = decide(utterance.quality, judgement.evidence, judgement.voiceid, judgement.voiceid_threshold)
+        return dataclasses.replace(decision, timings=watch.timings()), utterance
+
+    def identify(self, waveform: Waveform, templates: Sequence[Template]) -> Identification:
+        """Find the speaker among ``templates`` (open set).
+
+        With n users enrolled a stranger has n chances, so the identity score must pass its threshold by ln n.
+        """
+        if not templates:
+            return Identification(None, not_enrolled("anybody"), ())
+        utterance = self.prepare(waveform)
+        if not utterance.quality.usable:
+            return Identification(None, inconclusive(utterance.quality), ())
+        embedding = self.judges.identity.embed(utterance.net_speech())
+        for template in templates:
+            self._check_template(template)
+        scored = sorted(
+            ((self.judges.identity_score(t.embedding, embedding).llr, t) for t in templates),
+            key=lambda pair: -pair[0],
+        )
+        llr, best = scored[0]
+        decision = self.decide(waveform, best)
+        if decision.accepted and decision.evidence is not None:
+            needed = decision.evidence.identity.threshold + math.log(len(templates))
+            if llr < needed:
+                reason = (
+                    f"not clearly one of {len(templates)} enrolled users: identity {llr:+.2f} is below {needed:+.2f}"
+                )
+                decision = dataclasses.replace(decision, outcome=Outcome.REJECTED, reasons=(reason,))
+        candidates = tuple((template.name, score) for score, template in scored)
+        return Identification(best.name if decision.accepted else None, decision, candidates)
+
+    def units(self, utterance: Utterance, codebook: int) -> NDArray[np.int16]:
+        """Discrete units of ``utterance`` at 100 Hz: int16 (t,), values below ``codebook`` (50, 100 or 200)."""
+        return self.tokenizer.encode(utterance.samples, codebook=codebook)
+
+    def _check_template(self, template: Template) -> None:
+        card = self.judges.identity.card
+        if template.model_sha256 != card.sha256:
+            raise EnrolmentError(
+                f"{template.name!r} was enrolled with model {template.model_name!r}, but {card.name!r} "
+                f"({card.sha256[:12]}) is loaded; choose the former model in [models] or run 'voiceid users reenroll'"
+            )

@@ -1,0 +1,1 @@
+"""The judges (identity, spoofing, liveness, consistency), their fusion and the policy that decides."""

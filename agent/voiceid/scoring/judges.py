@@ -1,0 +1,143 @@
+"""The four judges and their fusion, loaded once and asked together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from voiceid.audio.level import SPEECH_DBFS
+from voiceid.errors import ModelError
+from voiceid.models.card import Card
+from voiceid.models.store import find_model
+from voiceid.scoring.consistency import (
+    ConsistencyParameters,
+    consistency_parameters,
+    consistency_score,
+    embed_windows,
+)
+from voiceid.scoring.fusion import FusionModel
+from voiceid.scoring.identity import IdentityModel
+from voiceid.scoring.liveness import LivenessModel
+from voiceid.scoring.spoofing import SpoofingModel
+from voiceid.settings import ModelSettings
+from voiceid.stopwatch import Stopwatch
+from voiceid.types import SAMPLE_RATE, Evidence, Score, Segment, Utterance, WindowScore
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """Evidence with the fused probability (the VoiceID score) and the least that passes."""
+
+    evidence: Evidence
+    voiceid: float
+    voiceid_threshold: float
+
+
+@dataclass(frozen=True, slots=True)
+class Judges:
+    """Loaded models at one operating point; :meth:`load` makes them."""
+
+    identity: IdentityModel
+    spoofing: SpoofingModel
+    liveness: LivenessModel
+    fusion: FusionModel
+    consistency: ConsistencyParameters
+    operating_point: str
+
+    @classmethod
+    def load(cls, settings: ModelSettings) -> Judges:
+        """Find, verify and load the models that ``settings`` names.
+
+        Raises:
+            ModelError: one is missing, damaged, of other shape, for other audio, or without thresholds.
+        """
+        identity = find_model(settings.identity, "identity")
+        spoofing = find_model(settings.spoofing, "spoofing")
+        liveness = find_model(settings.liveness, "liveness")
+        fusion = find_model(settings.fusion, "fusion")
+        point = settings.operating_point
+        for model in (identity, spoofing, liveness):
+            _check_input(model.card)
+            _calibrated(model.card, 0.0, point)
+        fusion.card.threshold(point)
+        consistency = consistency_parameters(identity.card)
+        if point not in consistency.thresholds:
+            raise ModelError(f"card {identity.card.name!r}: consistency has no threshold for {point!r}")
+        threads = settings.threads
+        return cls(
+            IdentityModel(identity, threads=threads),
+            SpoofingModel(spoofing, threads=threads),
+            LivenessModel(liveness, threads=threads),
+            FusionModel(fusion, threads=threads),
+            consistency,
+            point,
+        )
+
+    def examine(self, utterance: Utterance, reference: NDArray[np.float32], watch: Stopwatch) -> Judgement:
+        """Judge a usable ``utterance`` against the enrolled embedding ``reference`` (d,)."""
+        with watch.stage("identity"):
+            embedding = self.identity.embed(utterance.net_speech())
+            identity = self.identity_score(reference, embedding)
+        with watch.stage("spoofing"):
+            spoofing_windows = self.spoofing.windows(utterance.samples)
+            spoofing = self.spoofing_score(self.spoofing.aggregate(spoofing_windows))
+        with watch.stage("liveness"):
+            liveness = _calibrated(self.liveness.card, self.liveness.score(utterance.samples), self.operating_point)
+        with watch.stage("consistency"):
+            parameters = self.consistency
+            windows = embed_windows(
+                utterance,
+                self.identity.embed,
+                window_seconds=parameters.window_seconds,
+                hop_seconds=parameters.hop_seconds,
+            )
+            raw = consistency_score(windows.embeddings, reference)
+            consistency = Score(raw, parameters.calibration(raw), parameters.thresholds[self.operating_point].value)
+            shown = tuple(
+                WindowScore(
+                    segment,
+                    self.identity_score(reference, window).llr,
+                    self.spoofing_score(_covering(spoofing_windows, segment)).llr,
+                )
+                for segment, window in zip(windows.segments, windows.embeddings, strict=True)
+            )
+        with watch.stage("fusion"):
+            voiceid = self.fusion.probability(identity.llr, spoofing.llr, liveness.llr)
+        return Judgement(
+            Evidence(identity, spoofing, liveness, consistency, shown),
+            voiceid,
+            self.fusion.card.threshold(self.operating_point),
+        )
+
+    def identity_score(self, reference: NDArray[np.float32], embedding: NDArray[np.float32]) -> Score:
+        """Calibrated score of ``embedding`` against ``reference``, both (d,) of unit norm."""
+        return _calibrated(self.identity.card, self.identity.score(reference, embedding), self.operating_point)
+
+    def spoofing_score(self, raw: float) -> Score:
+        """Calibrated spoofing score."""
+        return _calibrated(self.spoofing.card, raw, self.operating_point)
+
+    def liveness_score(self, raw: float) -> Score:
+        """Calibrated liveness score."""
+        return _calibrated(self.liveness.card, raw, self.operating_point)
+
+
+def _check_input(card: Card) -> None:
+    if card.sample_rate != SAMPLE_RATE:
+        raise ModelError(f"card {card.name!r} wants {card.sample_rate} Hz; this agent delivers {SAMPLE_RATE} Hz")
+    if card.level_dbfs is not None and card.level_dbfs != SPEECH_DBFS:
+        raise ModelError(f"card {card.name!r} wants {card.level_dbfs} dBFS; this agent delivers {SPEECH_DBFS} dBFS")
+
+
+def _calibrated(card: Card, raw: float, operating_point: str) -> Score:
+    if card.calibration is None:
+        raise ModelError(f"card {card.name!r} has no calibration; the {card.role} role needs one")
+    return Score(raw, card.calibration(raw), card.threshold(operating_point))
+
+
+def _covering(windows: tuple[tuple[Segment, float], ...], segment: Segment) -> float:
+    """Raw spoofing score of the window whose centre lies nearest to that of ``segment``."""
+    centre = (segment.start + segment.end) / 2
+    return min(windows, key=lambda window: abs((window[0].start + window[0].end) / 2 - centre))[1]

@@ -1,0 +1,68 @@
+"""Settings: strict keys, types and ranges, each refusal naming file, key and value."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from voiceid.errors import SettingsError
+from voiceid.settings import Settings, load_settings
+
+
+def test_values_reach_the_settings(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text(
+        '[quality]\nmin_snr_db = 5\n[models]\noperating_point = "strict"\nthreads = 2\n'
+        '[paths]\nvault = "/var/lib/voiceid"\ndevice_key = "/etc/voiceid/key"\n'
+    )
+    settings = load_settings(path)
+    assert settings.quality.min_snr_db == 5.0
+    assert settings.models.operating_point == "strict"
+    assert settings.models.threads == 2
+    assert settings.paths.vault == Path("/var/lib/voiceid")
+    assert settings.paths.device_key == Path("/etc/voiceid/key")
+    assert settings.enrolment == Settings().enrolment
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[qualiti]\n", "unknown key 'qualiti'"),
+        ("[quality]\nmin_snr = 3\n", "quality: unknown key 'min_snr'"),
+        ('[quality]\nmin_snr_db = "high"\n', "min_snr_db is 'high'; expected float"),
+        ("[quality]\nmin_snr_db = true\n", "min_snr_db is True"),
+        ("[models]\nthreads = 1.5\n", "threads is 1.5; expected int"),
+        ("[models]\nthreads = 0\n", "threads must lie between"),
+        ('[models]\noperating_point = "lax"\n', "operating_point is 'lax'; use one of"),
+        ("quality = 3\n", "quality: expected a table, found int"),
+        ("[quality\n", "not valid TOML"),
+        ("[quality]\nmin_net_speech = 0.1\n", "at least 0.5 s"),
+    ],
+)
+def test_a_mistake_is_named(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text(text)
+    with pytest.raises(SettingsError) as caught:
+        load_settings(path)
+    assert message in str(caught.value)
+    assert str(path) in str(caught.value)
+
+
+def test_no_file_means_defaults_unless_it_was_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("VOICEID_CONFIG", raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    assert load_settings().paths.vault == tmp_path / "state" / "voiceid"
+    with pytest.raises(SettingsError, match="no such configuration file"):
+        load_settings(tmp_path / "none.toml")
+    monkeypatch.setenv("VOICEID_CONFIG", str(tmp_path / "gone.toml"))
+    with pytest.raises(SettingsError, match="no such configuration file"):
+        load_settings()
+
+
+def test_binary_configuration_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(SettingsError, match="cannot be read"):
+        load_settings(path)

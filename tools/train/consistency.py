@@ -1,0 +1,174 @@
+"""Fit the consistency judge of an identity card on development speakers: genuine commands against spliced ones.
+
+A spliced command opens with 0.8 to 2 s of the enrolled speaker and goes on in another voice (or the other way round),
+both from the development split. The fit goes into the card's ``parameters["consistency"]``, test figures into its
+metrics.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+from collections import defaultdict
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from tqdm import tqdm
+from voiceid.scoring.identity import IdentityModel
+
+from tools.train.cards import write_card
+from tools.train.data.corpus import Item, Split, read_index
+from tools.train.metrics import apcer_at_bpcer, bootstrap_ci, eer, fit_calibration, threshold_at_bpcer
+from voiceid.audio import prepare, read_waveform
+from voiceid.audio.level import apply_level
+from voiceid.audio.vad import speech_segments
+from voiceid.models.card import Calibration, Threshold, read_card
+from voiceid.models.store import verify_model
+from voiceid.scoring.consistency import ConsistencyParameters, consistency_score, embed_windows
+from voiceid.types import SAMPLE_RATE, Samples, Source, Waveform
+
+Embedding = NDArray[np.float32]
+GATES = {"convenience": 0.005, "balanced": 0.01, "strict": 0.015}
+"""Share of genuine commands that the gate may refuse, by operating point."""
+ENROLLED = 3
+"""Utterances of a speaker that make the reference."""
+MIN_UTTERANCES = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """Raw scores with the enrolled speaker of each trial."""
+
+    genuine: NDArray[np.float64]
+    genuine_speakers: list[str]
+    spliced: NDArray[np.float64]
+    spliced_speakers: list[str]
+
+
+def speakers_of(split: Split, *, seconds: float) -> dict[str, list[Item]]:
+    """Speakers of ``split`` with enough utterances of at least ``seconds``."""
+    groups: defaultdict[str, list[Item]] = defaultdict(list)
+    for item in read_index():
+        if item.kind == "bonafide" and item.speaker and item.seconds >= seconds and item.split == split:
+            groups[item.speaker].append(item)
+    return {name: items for name, items in sorted(groups.items()) if len(items) >= MIN_UTTERANCES}
+
+
+def score_trials(
+    model: IdentityModel, split: Split, *, window: float, hop: float, trials: int, rng: np.random.Generator
+) -> Scores:
+    """Score ``trials`` genuine and as many spliced commands of 2 to 5 s a speaker."""
+    speakers = speakers_of(split, seconds=3.0)
+    speech = {
+        name: [_read(items[i]) for i in rng.permutation(len(items))[: ENROLLED + trials]]
+        for name, items in tqdm(speakers.items(), desc=f"read {split}")
+    }
+    genuine: list[tuple[float, str]] = []
+    spliced: list[tuple[float, str]] = []
+    for name, clips in tqdm(speech.items(), desc=f"score {split}"):
+        enrolled = np.mean([model.embed(clip) for clip in clips[:ENROLLED]], axis=0)
+        reference = np.asarray(enrolled / np.linalg.norm(enrolled), dtype=np.float32)
+        others = [other for other in speech if other != name]
+        for clip in clips[ENROLLED:]:
+            whole = _crop(clip, rng.uniform(2.0, 5.0), rng)
+            genuine.append((_score(model, whole, reference, window, hop), name))
+            wake = _crop(clip, rng.uniform(0.8, 2.0), rng)
+            other_clips = speech[others[int(rng.integers(len(others)))]]
+            command = _crop(other_clips[int(rng.integers(len(other_clips)))], rng.uniform(1.0, 3.0), rng)
+            parts = (wake, command) if rng.random() < 0.75 else (command, wake)
+            spliced.append((_score(model, np.concatenate(parts), reference, window, hop), name))
+    return Scores(
+        np.array([s for s, _ in genuine]),
+        [n for _, n in genuine],
+        np.array([s for s, _ in spliced]),
+        [n for _, n in spliced],
+    )
+
+
+def _read(item: Item) -> Samples:
+    return prepare(read_waveform(item.path)).samples
+
+
+def _crop(samples: Samples, seconds: float, rng: np.random.Generator) -> Samples:
+    length = min(len(samples), int(seconds * SAMPLE_RATE))
+    start = int(rng.integers(0, len(samples) - length + 1))
+    crop = samples[start : start + length]
+    return apply_level(crop, speech_segments(crop))
+
+
+def _score(model: IdentityModel, samples: Samples, reference: Embedding, window: float, hop: float) -> float:
+    utterance = prepare(Waveform(samples, Source.FILE))
+    windows = embed_windows(utterance, model.embed, window_seconds=window, hop_seconds=hop)
+    return consistency_score(windows.embeddings, reference)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--card", type=Path, default=Path("models/identity-pi.json"), help="identity card to fit")
+    parser.add_argument("--window", type=float, default=1.0, help="seconds of one window")
+    parser.add_argument("--hop", type=float, default=0.5, help="seconds between windows")
+    parser.add_argument("--trials", type=int, default=60, help="trials of each kind a speaker")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--dry-run", action="store_true", help="print, but leave the card as it is")
+    args = parser.parse_args()
+    rng = np.random.default_rng(args.seed)
+    card = read_card(args.card)
+    model = IdentityModel(verify_model(card, args.card.parent), threads=1)
+    dev = score_trials(model, "dev", window=args.window, hop=args.hop, trials=args.trials, rng=rng)
+    test = score_trials(model, "test", window=args.window, hop=args.hop, trials=args.trials, rng=rng)
+
+    scale, offset = fit_calibration(dev.genuine, dev.spliced)
+    description = (
+        f"{len(dev.genuine)} genuine and {len(dev.spliced)} spliced commands "
+        f"of {len(set(dev.genuine_speakers))} development speakers"
+    )
+    parameters = ConsistencyParameters(
+        window_seconds=args.window,
+        hop_seconds=args.hop,
+        calibration=Calibration(scale, offset, description),
+        thresholds={
+            point: Threshold(
+                scale * threshold_at_bpcer(dev.genuine, rate) + offset, f"BPCER {rate:.1%} on {description}"
+            )
+            for point, rate in GATES.items()
+        },
+    )
+    caught = {
+        point: {
+            "bpcer": float(np.mean(scale * test.genuine + offset < parameters.thresholds[point].value)),
+            "apcer": float(np.mean(scale * test.spliced + offset >= parameters.thresholds[point].value)),
+        }
+        for point in GATES
+    }
+    low, high = bootstrap_ci(
+        eer,
+        (test.genuine, test.spliced),
+        (test.genuine_speakers, test.spliced_speakers),
+    )
+    metrics = {
+        "test_eer": eer(test.genuine, test.spliced),
+        "ci95": [low, high],
+        "n_bonafide": len(test.genuine),
+        "n_spoof": len(test.spliced),
+        "speakers": len(set(test.genuine_speakers)),
+        "apcer_at_bpcer_5": apcer_at_bpcer(test.genuine, test.spliced, 0.05),
+        "operating_points": caught,
+        "dev_eer": eer(dev.genuine, dev.spliced),
+    }
+    print(json.dumps(metrics, indent=1))
+    if not args.dry_run:
+        write_card(
+            dataclasses.replace(
+                card,
+                parameters={**card.parameters, "consistency": asdict(parameters)},
+                metrics={**card.metrics, "consistency": metrics},
+            ),
+            args.card.parent,
+        )
+
+
+if __name__ == "__main__":
+    main()
