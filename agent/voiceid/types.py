@@ -159,7 +159,8 @@ class Decision:
     """The outcome with its grounds. Scores are for the process and for admins, never for ordinary clients.
 
     ``voiceid`` is the fused probability in [0, 1]; it and ``evidence`` are None where nothing was scored.
-    ``timings`` are milliseconds per stage.
+    ``timings`` are milliseconds per stage. ``user`` is the enrolled name that was judged: an acceptance unlocks the
+    credentials of that user and of no other.
     """
 
     outcome: Outcome
@@ -169,6 +170,7 @@ class Decision:
     voiceid: float | None = None
     voiceid_threshold: float | None = None
     timings: dict[str, float] = field(default_factory=dict)
+    user: str | None = None
 
     @property
     def accepted(self) -> bool:
