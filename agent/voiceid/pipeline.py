@@ -119,8 +119,8 @@ class Pipeline:
 
     def _check_template(self, template: Template) -> None:
         card = self.judges.identity.card
-        if template.model_sha256 != card.sha256:
+        if template.card_sha256 != card.sha256:
             raise EnrolmentError(
-                f"{template.name!r} was enrolled with model {template.model_name!r}, but {card.name!r} "
+                f"{template.name!r} was enrolled with model {template.card!r}, but {card.name!r} "
                 f"({card.sha256[:12]}) is loaded; choose the former model in [models] or run 'voiceid users reenroll'"
             )

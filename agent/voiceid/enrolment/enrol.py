@@ -95,8 +95,10 @@ class EnrolmentSession:
         self._net_speech += utterance.quality.net_speech
         return EnrolmentFeedback(True, None, "taken", utterance.quality, self.progress)
 
-    def finish(self, name: str, *, owner_uid: int) -> EnrolmentResult:
+    def finish(self, name: str, *, owner_uid: int, user_id: bytes | None = None) -> EnrolmentResult:
         """Make the template for user ``name``, owned by the operating system's user ``owner_uid``.
+
+        Pass the ``user_id`` of the former template when a user enrols again.
 
         Raises:
             EnrolmentError: not complete, or ``name`` cannot be used.
@@ -107,12 +109,15 @@ class EnrolmentSession:
                 f"enrolment of {name!r} is not complete: {len(self._embeddings)} of {need.min_utterances} utterances, "
                 f"{self._net_speech:.1f} of {need.min_net_speech:.1f} s of speech; add more recordings"
             )
+        card = self._judges.identity.card
         template = Template.create(
-            name=name,
-            embeddings=np.stack(self._embeddings),
-            model=self._judges.identity.card,
+            name,
+            np.stack(self._embeddings),
+            card=card.name,
+            card_sha256=card.sha256,
             net_speech=self._net_speech,
             owner_uid=owner_uid,
+            user_id=user_id,
         )
         similar = tuple(
             other.name
