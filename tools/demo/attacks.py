@@ -47,7 +47,7 @@ def copy_synthesis(samples: Samples, rng: np.random.Generator) -> Samples:
         consistent = _stft(_istft(spectrum, len(samples)))
         accelerated = consistent + MOMENTUM * (consistent - previous)
         previous = consistent
-        spectrum = magnitude * np.exp(1j * np.angle(accelerated))
+        spectrum = magnitude * accelerated / np.maximum(np.abs(accelerated), 1e-12)
     return _istft(spectrum, len(samples)).astype(np.float32)
 
 
@@ -68,7 +68,7 @@ def replay(samples: Samples, rng: np.random.Generator) -> Samples:
 
 
 def splice(opening: Samples, rest: Samples) -> Samples:
-    """One person's first :data:`WAKE_WORD_SECONDS` of speech, then another's, at one level: a partly spoofed command."""
+    """One person's first :data:`WAKE_WORD_SECONDS`, then another's words, at one level: a partly spoofed command."""
     first, second = (prepare(Waveform(part, Source.FILE)).samples for part in (opening, rest))
     first = first[: int(WAKE_WORD_SECONDS * SAMPLE_RATE)]
     fade = np.linspace(0.0, 1.0, FADE, dtype=np.float32)
@@ -90,14 +90,18 @@ def _stft(samples: NDArray[np.floating]) -> Complex:
 def _istft(spectrum: Complex, length: int) -> NDArray[np.float64]:
     """Least-squares inverse of :func:`_stft` (Griffin and Lim, 1984)."""
     window = _window()
-    frames = np.fft.irfft(spectrum, NFFT) * window
-    total = np.zeros((len(frames) - 1) * HOP + NFFT)
-    weight = np.zeros_like(total)
-    for index, frame in enumerate(frames):
-        stretch = slice(index * HOP, index * HOP + NFFT)
-        total[stretch] += frame
-        weight[stretch] += window**2
+    total = _overlap_add(np.fft.irfft(spectrum, NFFT) * window)
+    weight = _overlap_add(np.broadcast_to(window**2, (len(spectrum), NFFT)))
     return (total / np.maximum(weight, 1e-8))[NFFT // 2 : NFFT // 2 + length]
+
+
+def _overlap_add(frames: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(t, 1024) to ((t + 3) * 256,)."""
+    overlap = NFFT // HOP
+    total = np.zeros((len(frames) + overlap - 1, HOP))
+    for part in range(overlap):
+        total[part : part + len(frames)] += frames[:, part * HOP : (part + 1) * HOP]
+    return total.ravel()
 
 
 def _mel_triangles() -> NDArray[np.float64]:
