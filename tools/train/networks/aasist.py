@@ -1,0 +1,192 @@
+"""AASIST: spoofing detection from the waveform with graph attention over frequency and time.
+
+Jung et al., "AASIST: Audio Anti-Spoofing using Integrated Spectro-Temporal Graph Attention Networks", ICASSP 2022
+(arXiv 2110.01200). Attribute names follow the official checkpoints, so that they load with ``strict=True``; so do the
+quirks that their weights depend on, each named where it occurs. The light shape keeps the graph back end and replaces
+the front end by a strided filter bank and cheaper residual blocks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from tools.train.networks.filterbank import LogSpectrogram, SincBank
+from tools.train.networks.graph import GraphAttention, GraphPool, HeterogeneousGraphAttention
+
+SAMPLES = 64_600
+"""Fixed input length (4.04 s at 16 kHz): scores shift with length, and top-k counts freeze when traced."""
+
+
+Block = tuple[int, int, int, int]
+
+
+@dataclass(frozen=True)
+class AasistShape:
+    """The sizes of one member of the family.
+
+    ``blocks`` are (channels in, channels out, pooling over frequency, over time) of the residual encoder; ``pools`` the fractions of nodes
+    kept by the spectral pool, the temporal pool and all pools behind them; ``temperatures`` those of the spectral, the
+    temporal and the heterogeneous attentions.
+    """
+
+    front_end: Literal["sinc", "log-spectrogram"]
+    blocks: tuple[Block, ...]
+    graph_dims: tuple[int, int]
+    pools: tuple[float, float, float]
+    temperatures: tuple[float, float, float]
+    spectral_nodes: int
+
+
+def _official_blocks(width: int) -> tuple[Block, ...]:
+    channels = (1, 32, 32, width, width, width, width)
+    return tuple((before, after, 1, 3) for before, after in pairwise(channels))
+
+
+SHAPES: dict[str, AasistShape] = {
+    "AASIST": AasistShape("sinc", _official_blocks(64), (64, 32), (0.5, 0.7, 0.5), (2.0, 2.0, 100.0), 23),
+    "AASIST-L": AasistShape("sinc", _official_blocks(24), (24, 32), (0.4, 0.5, 0.7), (2.0, 2.0, 100.0), 23),
+    "light": AasistShape(
+        "log-spectrogram",
+        ((1, 16, 2, 2), (16, 32, 2, 2), (32, 48, 2, 2), (48, 64, 2, 2)),
+        (64, 32),
+        (0.5, 0.5, 0.5),
+        (2.0, 2.0, 100.0),
+        16,
+    ),
+}
+
+
+class ResidualBlock(nn.Module):
+    """Two 2x3 convolutions with a skip, then max pooling: (b, in, f, t) to (b, out, f // p, t // q).
+
+    Quirk: blocks behind the first hold a ``bn1`` whose result the official forward pass throws away; it is kept for its
+    weights and never run.
+    """
+
+    def __init__(
+        self, channels_in: int, channels_out: int, pool_frequency: int, pool_time: int, *, first: bool
+    ) -> None:
+        super().__init__()
+        if not first:
+            self.bn1 = nn.BatchNorm2d(channels_in)
+        self.conv1 = nn.Conv2d(channels_in, channels_out, (2, 3), padding=(1, 1))
+        self.bn2 = nn.BatchNorm2d(channels_out)
+        self.conv2 = nn.Conv2d(channels_out, channels_out, (2, 3), padding=(0, 1))
+        if channels_in != channels_out:
+            self.conv_downsample = nn.Conv2d(channels_in, channels_out, (1, 3), padding=(0, 1))
+        self.pooling = (pool_frequency, pool_time)
+
+    def forward(self, x: Tensor) -> Tensor:
+        skip = self.conv_downsample(x) if hasattr(self, "conv_downsample") else x
+        y = self.conv2(F.selu(self.bn2(self.conv1(x))))
+        return F.max_pool2d(y + skip, self.pooling)
+
+
+class Aasist(nn.Module):
+    """Waveform to bona fide evidence: float32 (b, 64600) to logits (b, 2), spoof first and bona fide second."""
+
+    def __init__(self, shape: AasistShape) -> None:
+        super().__init__()
+        dim, graph_dim = shape.graph_dims
+        self.sinc = shape.front_end == "sinc"
+        self.conv_time = SincBank() if self.sinc else LogSpectrogram()
+        self.first_bn = nn.BatchNorm2d(1)
+        # The extra Sequential level is that of the official checkpoints' names.
+        self.encoder = nn.Sequential(
+            *(nn.Sequential(ResidualBlock(*block, first=i == 0)) for i, block in enumerate(shape.blocks))
+        )
+        self.pos_S = nn.Parameter(torch.randn(1, shape.spectral_nodes, dim))
+        self.master1 = nn.Parameter(torch.randn(1, 1, dim))
+        self.master2 = nn.Parameter(torch.randn(1, 1, dim))
+        spectral, temporal, heterogeneous = shape.temperatures
+        self.GAT_layer_S = GraphAttention(dim, dim, spectral)
+        self.GAT_layer_T = GraphAttention(dim, dim, temporal)
+        self.HtrgGAT_layer_ST11 = HeterogeneousGraphAttention(dim, graph_dim, heterogeneous)
+        self.HtrgGAT_layer_ST12 = HeterogeneousGraphAttention(graph_dim, graph_dim, heterogeneous)
+        self.HtrgGAT_layer_ST21 = HeterogeneousGraphAttention(dim, graph_dim, heterogeneous)
+        self.HtrgGAT_layer_ST22 = HeterogeneousGraphAttention(graph_dim, graph_dim, heterogeneous)
+        # Quirk: all four inner pools share the third ratio.
+        keep_spectral, keep_temporal, keep = shape.pools
+        self.pool_S = GraphPool(keep_spectral, dim, 0.3)
+        self.pool_T = GraphPool(keep_temporal, dim, 0.3)
+        self.pool_hS1 = GraphPool(keep, graph_dim, 0.3)
+        self.pool_hT1 = GraphPool(keep, graph_dim, 0.3)
+        self.pool_hS2 = GraphPool(keep, graph_dim, 0.3)
+        self.pool_hT2 = GraphPool(keep, graph_dim, 0.3)
+        self.out_layer = nn.Linear(5 * graph_dim, 2)
+
+    def forward(self, waveform: Tensor) -> Tensor:
+        return self.out_layer(self.embed(waveform))
+
+    def embed(self, waveform: Tensor) -> Tensor:
+        """The read-out before the last layer: (b, 64600) to (b, 160)."""
+        encoded = self.encode(waveform)
+        spectral = encoded.abs().amax(dim=3).transpose(1, 2) + self.pos_S
+        temporal = encoded.abs().amax(dim=2).transpose(1, 2)
+        spectral = self.pool_S(self.GAT_layer_S(spectral))
+        temporal = self.pool_T(self.GAT_layer_T(temporal))
+        branches = (
+            self._branch(
+                temporal,
+                spectral,
+                self.master1,
+                self.HtrgGAT_layer_ST11,
+                self.HtrgGAT_layer_ST12,
+                self.pool_hT1,
+                self.pool_hS1,
+            ),
+            self._branch(
+                temporal,
+                spectral,
+                self.master2,
+                self.HtrgGAT_layer_ST21,
+                self.HtrgGAT_layer_ST22,
+                self.pool_hT2,
+                self.pool_hS2,
+            ),
+        )
+        times, spectra, masters = (torch.maximum(a, b) for a, b in zip(*branches, strict=True))
+        readout = (times.abs().amax(1), times.mean(1), spectra.abs().amax(1), spectra.mean(1), masters.squeeze(1))
+        return F.dropout(torch.cat(readout, dim=1), 0.5, self.training)
+
+    def encode(self, waveform: Tensor) -> Tensor:
+        """Front end and residual encoder: (b, 64600) to (b, channels, frequency nodes, time nodes)."""
+        bands = self.conv_time(waveform).unsqueeze(1)
+        if self.sinc:
+            return self.encoder(F.selu(self.first_bn(F.max_pool2d(bands.abs(), 3))))
+        return self.encoder(self.first_bn(bands))
+
+    def _branch(
+        self,
+        temporal: Tensor,
+        spectral: Tensor,
+        master: Tensor,
+        first: HeterogeneousGraphAttention,
+        second: HeterogeneousGraphAttention,
+        pool_temporal: GraphPool,
+        pool_spectral: GraphPool,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        master = master.expand(temporal.shape[0], -1, -1)
+        temporal, spectral, master = first(temporal, spectral, master)
+        spectral, temporal = pool_spectral(spectral), pool_temporal(temporal)
+        delta_t, delta_s, delta_m = second(temporal, spectral, master)
+        drop = [F.dropout(x, 0.2, self.training) for x in (temporal + delta_t, spectral + delta_s, master + delta_m)]
+        return drop[0], drop[1], drop[2]
+
+
+def load_official(checkpoint: dict[str, Tensor]) -> Aasist:
+    """The model of an official state dict, in evaluation mode; the width of the second block group tells which shape.
+
+    Raises:
+        RuntimeError: names or shapes of the weights differ.
+    """
+    wide = checkpoint["encoder.2.0.conv1.weight"].shape[0] == 64
+    model = Aasist(SHAPES["AASIST" if wide else "AASIST-L"])
+    model.load_state_dict(checkpoint, strict=True)
+    return model.eval()
