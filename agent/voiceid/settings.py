@@ -140,6 +140,8 @@ def _convert(hint: Any, value: Any, where: str, error: type[Exception]) -> Any:
         return value
     if origin is tuple and isinstance(value, list):
         return tuple(_convert(arguments[0], item, f"{where}[{i}]", error) for i, item in enumerate(value))
+    if origin is list and isinstance(value, list):
+        return [_convert(arguments[0], item, f"{where}[{i}]", error) for i, item in enumerate(value)]
     if origin is dict and isinstance(value, dict):
         return {str(k): _convert(arguments[1], item, f"{where}.{k}", error) for k, item in value.items()}
     if dataclasses.is_dataclass(hint):
