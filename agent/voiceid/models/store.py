@@ -48,14 +48,19 @@ def shipped_cards() -> list[Path]:
     return sorted(shipped_folder().glob("*.json"))
 
 
+def card_path(reference: str) -> Path:
+    """Where the card named, or at path, ``reference`` lies; it need not exist."""
+    is_path = reference.endswith(".json") or os.sep in reference
+    return Path(reference).expanduser() if is_path else shipped_folder() / f"{reference}.json"
+
+
 def find_model(reference: str, role: Role) -> VerifiedModel:
     """Find the card named or at path ``reference`` for ``role`` and verify its files.
 
     Raises:
         ModelError: card or file missing, wrong hash, or a card of another role.
     """
-    is_path = reference.endswith(".json") or os.sep in reference
-    path = Path(reference).expanduser() if is_path else shipped_folder() / f"{reference}.json"
+    path = card_path(reference)
     card = read_card(path)
     if card.role != role:
         raise ModelError(f"{path}: a card for {card.role}, but it is set for {role}; choose another in [models]")

@@ -1,0 +1,1 @@
+"""What the agent costs on this machine: time, memory and size of every stage."""

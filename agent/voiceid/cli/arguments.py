@@ -1,0 +1,98 @@
+"""Arguments and options that several commands share, and the audio they lead to."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from voiceid.cli.output import progress, stderr
+
+if TYPE_CHECKING:
+    from voiceid.types import Waveform
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="User name.", show_default=False)]
+AudioFile = Annotated[
+    Path | None, typer.Argument(metavar="[FILE]", help="Recording: WAV, FLAC or OGG.", show_default=False)
+]
+Microphone = Annotated[bool, typer.Option("--microphone", help="Record from the microphone instead of a file.")]
+Device = Annotated[
+    str | None,
+    typer.Option(metavar="TEXT", help="Part of the microphone's name; default: the system's.", show_default=False),
+]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+RelyingParty = Annotated[
+    str, typer.Option("--relying-party", metavar="ID", help="Domain of the service, as shop.example.org.")
+]
+Challenge = Annotated[
+    str, typer.Option(metavar="B64", help="The service's challenge: base64url or base64, at least 16 bytes.")
+]
+
+MIN_CHALLENGE = 16
+
+
+def one_waveform(file: Path | None, microphone: bool, device: str | None) -> Waveform:
+    """The audio of ``file``, or one utterance from the microphone.
+
+    Raises:
+        AudioError: it cannot be had.
+    """
+    check_source([file] if file else [], microphone)
+    return record(device) if file is None else next(read_all([file]))[1]
+
+
+def check_source(files: list[Path], microphone: bool) -> None:
+    """Insist on files or the microphone, not both."""
+    if bool(files) == microphone:
+        raise typer.BadParameter("give either audio files or --microphone")
+
+
+def read_all(files: list[Path]) -> Iterator[tuple[Path, Waveform]]:
+    """Each file with its audio, read when it is asked for."""
+    from voiceid.audio import read_waveform
+
+    for file in files:
+        yield file, read_waveform(file)
+
+
+def record(device: str | None) -> Waveform:
+    """One utterance from the microphone, with a level bar on standard error.
+
+    Raises:
+        AudioDeviceError: no usable microphone.
+    """
+    from voiceid.audio.microphone import MAX_SECONDS, choose_microphone, record_utterance
+
+    console = stderr()
+    console.print(f"speak now ({choose_microphone(device).name})", markup=False)
+    with progress("listening", MAX_SECONDS) as bar:
+        return record_utterance(
+            device, on_progress=lambda seconds, rms: bar.to(seconds, f"listening {'|' * min(20, int(rms * 100)):<20}")
+        )
+
+
+def decode_bytes(text: str, what: str, *, least: int = 1) -> bytes:
+    """Bytes from base64url or base64, with or without padding."""
+    plain = text.strip().rstrip("=").replace("+", "-").replace("/", "_")
+    try:
+        data = base64.b64decode(plain + "=" * (-len(plain) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        raise typer.BadParameter(f"{what} {text[:40]!r} is not base64") from None
+    if len(data) < least:
+        raise typer.BadParameter(f"{what} has {len(data)} bytes; at least {least} are needed")
+    return data
+
+
+def confirm(question: str, yes: bool) -> None:
+    """Ask on the terminal; ``--yes`` answers."""
+    if not yes:
+        typer.confirm(question, abort=True, err=True)
+
+
+def encode_bytes(data: bytes) -> str:
+    """base64url without padding, as WebAuthn writes bytes."""
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()

@@ -1,0 +1,50 @@
+"""Reading the configuration for people, and changing one key of it without touching the rest."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from voiceid.cli.files import write_file
+from voiceid.settings import Settings
+
+
+def set_key(path: Path, section: str, key: str, value: str) -> None:
+    """Set ``key`` in ``[section]`` of the TOML file at ``path`` (made if missing); comments and order stay.
+
+    Raises:
+        OSError: the file cannot be written; it is as before then.
+    """
+    lines = path.read_text("utf-8").splitlines() if path.exists() else []
+    line = f"{key} = {json.dumps(value, ensure_ascii=False)}"
+    headers = [number for number, text in enumerate(lines) if re.match(r"\s*\[", text)]
+    start = next((n for n in headers if re.match(rf"\s*\[\s*{section}\s*\]", lines[n])), None)
+    if start is None:
+        lines += [*([""] if lines else []), f"[{section}]", line]
+    else:
+        end = next((number for number in headers if number > start), len(lines))
+        old = next((n for n in range(start + 1, end) if re.match(rf"\s*{key}\s*=", lines[n])), None)
+        if old is None:
+            lines.insert(start + 1, line)
+        else:
+            lines[old] = line
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_file(path, ("\n".join(lines) + "\n").encode(), mode=0o644)
+
+
+def to_toml(settings: Settings) -> str:
+    """``settings`` as a configuration file that would give them."""
+    sections = []
+    for section in dataclasses.fields(settings):
+        values = getattr(settings, section.name)
+        pairs = ((f.name, getattr(values, f.name)) for f in dataclasses.fields(values))
+        lines = [f"{name} = {_literal(value)}" for name, value in pairs if value is not None]
+        sections.append("\n".join([f"[{section.name}]", *lines]))
+    return "\n\n".join(sections)
+
+
+def _literal(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else json.dumps(value, default=str, ensure_ascii=False)

@@ -1,0 +1,59 @@
+"""A decision for people and for programs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+from rich.text import Text
+
+from voiceid.cli.exit_codes import code_of_outcome
+from voiceid.cli.output import plain
+
+if TYPE_CHECKING:
+    from voiceid.types import Decision
+
+STYLES = {"accepted": "bold green", "inconclusive": "bold yellow", "not_enrolled": "bold yellow"}
+JUDGES = ("identity", "spoofing", "liveness", "consistency")
+
+
+def decision_json(decision: Decision, **more: Any) -> dict[str, Any]:
+    """``decision`` in JSON's types with its exit code; ``more`` comes first."""
+    table = plain(decision)
+    for name in JUDGES:
+        if table["evidence"]:
+            score = getattr(decision.evidence, name)
+            table["evidence"][name]["passed"] = score.passed
+    return {**more, **table, "exit_code": int(code_of_outcome(decision.outcome))}
+
+
+def headline(decision: Decision, subject: str) -> Text:
+    """The outcome in one line."""
+    text = Text(decision.outcome.value.replace("_", " "), style=STYLES.get(decision.outcome.value, "bold red"))
+    text.append(f"  {subject}", style="bold")
+    if decision.voiceid is not None:
+        text.append(f"  VoiceID {decision.voiceid:.3f} (at least {decision.voiceid_threshold:.3f})", style="default")
+    return text
+
+
+def reasons(decision: Decision) -> Text:
+    """Why."""
+    return Text("\n".join(f"  {reason}" for reason in decision.reasons))
+
+
+def scores(decision: Decision) -> Table | Text:
+    """The judges' scores with their thresholds."""
+    if decision.evidence is None:
+        return Text("")
+    table = Table("judge", "score (llr)", "threshold", "", box=None, pad_edge=True)
+    for name in JUDGES:
+        score = getattr(decision.evidence, name)
+        verdict = Text("pass", style="green") if score.passed else Text("fail", style="red")
+        table.add_row(name, f"{score.llr:+.2f}", f"{score.threshold:+.2f}", verdict)
+    return table
+
+
+def timings(decision: Decision) -> Text:
+    """Time per stage in one line."""
+    stages = (f"{stage} {ms:.0f}" for stage, ms in decision.timings.items())
+    return Text(f"  ms: {', '.join(stages)}" if decision.timings else "", style="dim")

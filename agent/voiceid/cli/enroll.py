@@ -1,0 +1,68 @@
+"""``voiceid enroll``: a new user."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from voiceid.cli.arguments import Device, Microphone, Name, check_source
+from voiceid.cli.context import command_app, context_of
+from voiceid.cli.guided import collect, finish, start_session
+from voiceid.cli.loading import all_templates, find_template, open_vault
+from voiceid.errors import EnrolmentError
+
+app = command_app()
+
+Files = Annotated[
+    list[Path] | None, typer.Argument(metavar="[FILES]...", help="Recordings of one person.", show_default=False)
+]
+
+
+@app.command()
+def enroll(
+    ctx: typer.Context, name: Name, files: Files = None, microphone: Microphone = False, device: Device = None
+) -> None:
+    """Enrol a voice from several recordings, or guided from the microphone.
+
+    Every utterance is judged on its own: too short, quiet, clipped or noisy, another speaker than before, synthetic or
+    replayed ones are refused with the reason. Nothing is stored until there is enough speech.
+
+    Examples:
+
+    voiceid enroll ada one.wav two.wav three.wav
+
+    voiceid enroll ada --microphone
+    """
+    context = context_of(ctx)
+    settings = context.settings()
+    sources = files or []
+    check_source(sources, microphone)
+    from voiceid.enrolment.names import check_name
+
+    name = check_name(name)
+    vault = open_vault(settings, create=True)
+    if find_template(vault, name) is not None:
+        raise EnrolmentError(f"{name!r} is enrolled already; run 'voiceid users reenroll {name}' to start anew")
+    session = start_session(settings, all_templates(vault))
+    utterances = collect(session, sources, device)
+    result = finish(session, name, utterances, context)
+    vault.save_template(result.template)
+    template = result.template
+    context.emit(
+        {
+            "name": name,
+            "enrolled": True,
+            "utterance_count": template.utterance_count,
+            "net_speech": template.net_speech,
+            "model_name": template.model_name,
+            "similar": result.similar,
+            "utterances": utterances,
+        },
+        Text.assemble(
+            ("enrolled", "bold green"),
+            f"  {name} from {template.utterance_count} utterances, {template.net_speech:.1f} s of speech",
+        ),
+    )

@@ -1,0 +1,82 @@
+"""The exit codes of ``voiceid``: a contract between the command line and the scripts that call it."""
+
+from __future__ import annotations
+
+from enum import IntEnum, unique
+
+from voiceid.errors import (
+    AudioDeviceError,
+    AudioError,
+    CredentialError,
+    EnrolmentError,
+    EnvelopeError,
+    ModelError,
+    SettingsError,
+    UnknownUserError,
+    VaultError,
+)
+
+
+@unique
+class ExitCode(IntEnum):
+    """What a run of ``voiceid`` came to: 10 to 19 are decisions, 20 to 29 errors, 30 and up the rest."""
+
+    meaning: str
+
+    def __new__(cls, value: int, meaning: str) -> ExitCode:
+        member = int.__new__(cls, value)
+        member._value_ = value
+        member.meaning = meaning
+        return member
+
+    ACCEPTED = 0, "accepted, or the command succeeded"
+    INTERNAL = 1, "a fault in voiceid itself, or standard output was closed"
+    USAGE = 2, "wrong command, option or argument"
+
+    REJECTED = 10, "not the target speaker; for identify: unknown"
+    SPOOF = 11, "artificial speech"
+    REPLAY = 12, "speech that is not live"
+    INCONSISTENT = 13, "speaker or authenticity changes inside the utterance"
+    INCONCLUSIVE = 14, "too short, quiet, clipped, silent or noisy: try again"
+    NOT_ENROLLED = 15, "no such user is enrolled"
+    LOCKED_OUT = 16, "too many failures"
+
+    AUDIO = 20, "audio that cannot be read or must not be processed"
+    DEVICE = 21, "no usable microphone"
+    MODEL = 22, "a model is missing, damaged or of another shape"
+    SETTINGS = 23, "the configuration is wrong"
+    ENROLMENT = 24, "an enrolment that is incomplete, or an unusable user name"
+    VAULT = 25, "the vault cannot be read or written"
+    CREDENTIAL = 26, "a credential that is unknown, revoked or belongs elsewhere"
+    ENVELOPE = 27, "an envelope that is malformed or refused"
+    SYSTEM = 28, "the operating system refused: disk full, no permission, no memory"
+
+    CHECK_FAILED = 30, "doctor, models verify or config check found a problem"
+    DECLINED = 31, "not confirmed"
+    INTERRUPTED = 130, "interrupted from the keyboard"
+
+
+_OF_ERROR: dict[type[BaseException], ExitCode] = {
+    AudioDeviceError: ExitCode.DEVICE,
+    AudioError: ExitCode.AUDIO,
+    ModelError: ExitCode.MODEL,
+    SettingsError: ExitCode.SETTINGS,
+    UnknownUserError: ExitCode.NOT_ENROLLED,
+    EnrolmentError: ExitCode.ENROLMENT,
+    VaultError: ExitCode.VAULT,
+    CredentialError: ExitCode.CREDENTIAL,
+    EnvelopeError: ExitCode.ENVELOPE,
+    OSError: ExitCode.SYSTEM,
+    MemoryError: ExitCode.SYSTEM,
+    KeyboardInterrupt: ExitCode.INTERRUPTED,
+}
+
+
+def code_of_error(error: BaseException) -> ExitCode:
+    """The exit code of an error: that of its nearest known class."""
+    return next((_OF_ERROR[cls] for cls in type(error).__mro__ if cls in _OF_ERROR), ExitCode.INTERNAL)
+
+
+def code_of_outcome(outcome: str) -> ExitCode:
+    """The exit code of a decision's outcome (:class:`voiceid.types.Outcome`)."""
+    return ExitCode[outcome.upper()]

@@ -1,0 +1,102 @@
+"""The root command: loads each command's module on demand and turns every error into one line and an exit code."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import typer
+from rich.panel import Panel
+from rich.table import Table
+from typer.core import TyperCommand, TyperGroup
+
+from voiceid.cli.errors import report
+from voiceid.cli.exit_codes import ExitCode, code_of_error
+from voiceid.cli.output import stdout
+
+COMMANDS = {
+    "enroll": "Enrol a voice from recordings or the microphone.",
+    "verify": "Check whether an utterance is a given user speaking live.",
+    "identify": "Find out which enrolled user is speaking, or that none of them is.",
+    "authenticate": "Verify a user and, when accepted, write a signed envelope for a relying party.",
+    "units": "Turn speech into discrete units, the only thing that is ever shared.",
+    "explain": "Show how a decision came about, as a table and as a picture.",
+    "users": "List, show, delete and re-enrol users.",
+    "credentials": "List, register and revoke a user's credentials.",
+    "privacy": "Show and choose what each relying party gets to see.",
+    "models": "List, verify and choose models.",
+    "benchmark": "Measure time, memory and size of every stage on this machine.",
+    "doctor": "Check that this machine is ready, and say what to do where it is not.",
+    "config": "Show and check the configuration.",
+}
+"""Every command with its one-line summary; ``voiceid.cli.<name>`` holds it as ``app``."""
+
+FLAGS = ("--json",)
+VALUED = ("--vault", "--config")
+NOTE = "The global options [bold]--vault DIR[/], [bold]--config FILE[/] and [bold]--json[/] may follow the command too."
+
+
+class LazyCommand(TyperCommand):
+    """Stands for a command in ``--help``; imports it when it is called."""
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        module = importlib.import_module(f"voiceid.cli.{self.name}")
+        command = typer.main.get_command(module.app)
+        command.name = self.name
+        command.epilog = NOTE
+        return command.make_context(info_name, args, parent=parent, **extra)
+
+
+class RootGroup(TyperGroup):
+    """``voiceid`` itself."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        for name, summary in COMMANDS.items():
+            self.add_command(LazyCommand(name, help=summary), name)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        super().format_help(ctx, formatter)
+        codes = Table.grid("code", "meaning", padding=(0, 2))
+        for code in ExitCode:
+            codes.add_row(f"[bold]{code.value:>3}[/]", code.meaning)
+        stdout().print(Panel.fit(codes, title="Exit codes", title_align="left", border_style="dim"))
+
+    def main(self, args: Sequence[str] | None = None, *positional: Any, **extra: Any) -> NoReturn:
+        arguments = global_options_first(list(sys.argv[1:] if args is None else args))
+        as_json = "--json" in arguments
+        extra["standalone_mode"] = False
+        try:
+            result = super().main(arguments, *positional, **extra)
+        except typer.BadParameter.__base__ as error:  # type: ignore[misc]  # Click's UsageError, wherever typer keeps it
+            code = report(error, ExitCode.USAGE, as_json=as_json)
+        except typer.Abort:
+            code = report(typer.Abort("not confirmed"), ExitCode.DECLINED, as_json=as_json)
+        except Exception as error:
+            if os.environ.get("VOICEID_DEBUG"):
+                raise
+            code = report(error, code_of_error(error), as_json=as_json)
+        else:
+            code = ExitCode(result or 0)  # type: ignore[call-arg]  # looks one up
+            if code is ExitCode.INTERRUPTED:
+                report(KeyboardInterrupt("interrupted"), code, as_json=as_json)
+        sys.exit(int(code))
+
+
+def global_options_first(arguments: list[str]) -> list[str]:
+    """Move global options that follow the command before it; what comes after ``--`` stays."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    moved: list[str] = []
+    kept: list[str] = []
+    remaining = iter(arguments[:end])
+    for argument in remaining:
+        if argument in FLAGS or argument.startswith(tuple(f"{option}=" for option in VALUED)):
+            moved.append(argument)
+        elif argument in VALUED:
+            moved += [argument, *(value for value in [next(remaining, None)] if value is not None)]
+        else:
+            kept.append(argument)
+    return [*moved, *kept, *arguments[end:]]

@@ -1,0 +1,98 @@
+"""Guided enrolment on the terminal, for ``enroll`` and ``users reenroll``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.text import Text
+
+from voiceid.cli.arguments import read_all, record
+from voiceid.cli.context import Context
+from voiceid.cli.loading import warn
+from voiceid.cli.output import plain, progress, stderr
+from voiceid.errors import EnrolmentError
+
+if TYPE_CHECKING:
+    from voiceid.enrolment.enrol import EnrolmentFeedback, EnrolmentResult, EnrolmentSession
+    from voiceid.enrolment.template import Template
+    from voiceid.settings import Settings
+    from voiceid.types import Waveform
+
+MAX_RECORDINGS = 20
+"""Utterances that are recorded before a microphone enrolment gives up."""
+
+
+def start_session(settings: Settings, others: list[Template]) -> EnrolmentSession:
+    """Load the judges and start.
+
+    Raises:
+        ModelError: a model cannot be used.
+    """
+    with progress("loading models"):
+        from voiceid.enrolment.enrol import EnrolmentSession
+        from voiceid.scoring.judges import Judges
+
+        return EnrolmentSession(Judges.load(settings.models), settings, others)
+
+
+def collect(session: EnrolmentSession, files: list[Path], device: str | None) -> list[dict[str, Any]]:
+    """Feed ``files``, or recordings until it suffices, to ``session``; feedback on each goes to standard error.
+
+    Raises:
+        AudioError: a file cannot be read, or the microphone fails; nothing has been stored then.
+    """
+    if not files:
+        return [_judge(session, source, waveform, stderr()) for source, waveform in _from_microphone(session, device)]
+    with progress("judging", len(files)) as bar:
+        heard = []
+        for path, waveform in read_all(files):
+            heard.append(_judge(session, str(path), waveform, bar.console))
+            bar.advance()
+    return heard
+
+
+def finish(session: EnrolmentSession, name: str, utterances: list[dict[str, Any]], context: Context) -> EnrolmentResult:
+    """The template, owned by who runs this; warns of users who sound alike.
+
+    Raises:
+        EnrolmentError: incomplete; with ``--json`` the feedback on each utterance is written first.
+    """
+    try:
+        result = session.finish(name, owner_uid=os.getuid())
+    except EnrolmentError:
+        if context.json:
+            context.emit({"name": name, "enrolled": False, "progress": session.progress, "utterances": utterances})
+        raise
+    for other in result.similar:
+        warn(f"{name!r} and {other!r} sound alike: either may be accepted as the other; prefer a PIN beside the voice")
+    return result
+
+
+def _judge(session: EnrolmentSession, source: str, waveform: Waveform, console: Console) -> dict[str, Any]:
+    feedback = session.add(waveform)
+    console.print(_line(source, feedback), soft_wrap=True)
+    return {"source": source, **plain(feedback)}
+
+
+def _from_microphone(session: EnrolmentSession, device: str | None) -> Iterator[tuple[str, Waveform]]:
+    for number in range(1, MAX_RECORDINGS + 1):
+        stderr().print(f"Utterance {number}: say a sentence of about four seconds in your usual voice.")
+        yield f"utterance {number}", record(device)
+        if session.complete:
+            return
+    raise EnrolmentError(
+        f"not enough usable speech in {MAX_RECORDINGS} recordings; see the reasons above, try elsewhere"
+    )
+
+
+def _line(source: str, feedback: EnrolmentFeedback) -> Text:
+    text = Text(f"{feedback.progress:>4.0%}  ", style="bold")
+    text.append("taken   " if feedback.accepted else "refused ", style="green" if feedback.accepted else "red")
+    text.append(source, style="default")
+    if not feedback.accepted:
+        text.append(f": {feedback.message}", style="default")
+    return text

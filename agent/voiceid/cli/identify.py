@@ -1,0 +1,50 @@
+"""``voiceid identify``: who of the enrolled is speaking, if anybody."""
+
+from __future__ import annotations
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from voiceid.cli.arguments import AudioFile, Device, Microphone, check_source, one_waveform
+from voiceid.cli.context import command_app, context_of
+from voiceid.cli.decisions import decision_json, headline, reasons
+from voiceid.cli.exit_codes import ExitCode, code_of_outcome
+from voiceid.cli.loading import all_templates, load_pipeline, open_vault
+
+app = command_app()
+
+
+@app.command()
+def identify(
+    ctx: typer.Context, file: AudioFile = None, microphone: Microphone = False, device: Device = None
+) -> ExitCode:
+    """Find out which enrolled user is speaking, or that it is [bold]unknown[/].
+
+    The set is open: the best match must pass every check, and a stricter identity threshold the more users there are.
+    Exit code 0 only for a known speaker; 10 for unknown.
+
+    Examples:
+
+    voiceid identify command.wav
+
+    voiceid identify --microphone --json
+    """
+    context = context_of(ctx)
+    settings = context.settings()
+    check_source([file] if file else [], microphone)
+    templates = all_templates(open_vault(settings))
+    pipeline = load_pipeline(settings)
+    result = pipeline.identify(one_waveform(file, microphone, device), templates)
+    table = Table("candidate", "identity (llr)", box=None) if result.candidates else Text("")
+    for name, llr in result.candidates[:5]:
+        if isinstance(table, Table):
+            table.add_row(Text(name), f"{llr:+.2f}")
+    candidates = [{"name": name, "llr": llr} for name, llr in result.candidates]
+    context.emit(
+        decision_json(result.decision, name=result.name, candidates=candidates),
+        headline(result.decision, result.name or "unknown"),
+        reasons(result.decision),
+        table,
+    )
+    return code_of_outcome(result.decision.outcome)

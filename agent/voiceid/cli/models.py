@@ -1,0 +1,148 @@
+"""``voiceid models``: which models there are, whether they are sound, and which one fills a role."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from voiceid.cli.config_file import set_key
+from voiceid.cli.context import command_app, context_of
+from voiceid.cli.exit_codes import ExitCode
+from voiceid.cli.loading import warn
+from voiceid.cli.output import progress
+from voiceid.errors import ModelError
+from voiceid.settings import Settings, default_config_path, load_settings
+
+if TYPE_CHECKING:
+    from voiceid.models.card import Card
+
+app = command_app("List, verify and choose models.")
+
+
+@app.command("list")
+def list_models(ctx: typer.Context) -> None:
+    """List shipped and configured model cards; * marks those in use. ``--json`` gives the whole cards."""
+    context = context_of(ctx)
+    from voiceid.models.card import read_card
+
+    settings = context.settings()
+    in_use = set(_configured(settings).values())
+    table = Table("", "name", "role", "version", "size", "EER", "licence", box=None)
+    rows = []
+    for path in _cards(settings):
+        try:
+            card = read_card(path)
+        except ModelError as error:
+            warn(str(error))
+            continue
+        size = _size(card, path.parent)
+        rows.append({"path": path, "in_use": path in in_use, "disk_bytes": size, "card": card})
+        mark = "*" if path in in_use else ""
+        table.add_row(mark, card.name, card.role, card.version, f"{size / 2**20:.2f} MiB", _eer(card), card.licence)
+    if not rows:
+        raise ModelError("no model cards found; reinstall voiceid, or set VOICEID_MODELS to their folder")
+    context.emit(rows, table)
+
+
+@app.command()
+def verify(
+    ctx: typer.Context,
+    cards: Annotated[
+        list[Path] | None, typer.Argument(metavar="[CARD]...", help="Cards to verify.", show_default=False)
+    ] = None,
+) -> ExitCode:
+    """Check hashes, load each model and compare its inputs and outputs with the card.
+
+    Without CARD: every shipped and configured model, and that a role's model fits that role. Exit code 22 if any fails.
+    """
+    context = context_of(ctx)
+    settings = context.settings()
+    from voiceid.models.card import read_card
+    from voiceid.models.session import Session
+    from voiceid.models.store import verify_model
+
+    paths = cards or _cards(settings)
+    if not paths:
+        raise ModelError("no model cards found; reinstall voiceid, or set VOICEID_MODELS to their folder")
+    results: list[dict[str, object]] = []
+    with progress("verifying", len(paths)) as bar:
+        for path in paths:
+            bar.advance(f"verifying {path.stem}", 0)
+            try:
+                card = read_card(path)
+                expected = [role for role, configured in _configured(settings).items() if configured == path]
+                if wrong := [role for role in expected if role != card.role]:
+                    raise ModelError(f"{path}: a card for {card.role}, but it is set for {wrong[0]}")
+                Session(verify_model(card, path.parent))
+                results.append({"path": path, "ok": True, "problem": None})
+            except ModelError as error:
+                results.append({"path": path, "ok": False, "problem": str(error)})
+            bar.advance()
+    lines = Text()
+    for result in results:
+        lines.append("ok    " if result["ok"] else "FAIL  ", style="green" if result["ok"] else "bold red")
+        lines.append(f"{result['problem'] or result['path']}\n")
+    lines.rstrip()
+    context.emit(results, lines)
+    return ExitCode.ACCEPTED if all(result["ok"] for result in results) else ExitCode.MODEL
+
+
+@app.command()
+def use(
+    ctx: typer.Context,
+    card: Annotated[str, typer.Argument(metavar="CARD", help="A shipped card's name, or a path to a card.")],
+) -> None:
+    """Let CARD fill its role from now on, after verifying it; this edits the configuration file.
+
+    Example:
+
+    voiceid models use ~/models/spoofing-aasist-l.json
+    """
+    context = context_of(ctx)
+    from voiceid.models.card import read_card
+    from voiceid.models.session import Session
+    from voiceid.models.store import card_path, shipped_folder, verify_model
+
+    config = context.config or default_config_path()
+    if config.exists():
+        context.settings()
+    path = card_path(card).resolve()
+    found = read_card(path)
+    Session(verify_model(found, path.parent))
+    shipped = path.parent == shipped_folder().resolve()
+    set_key(config, "models", found.role, path.stem if shipped else str(path))
+    load_settings(config)
+    if found.role == "identity":
+        warn("users enrolled with another identity model must be enrolled again: 'voiceid users reenroll'")
+    context.emit(
+        {"role": found.role, "name": found.name, "path": path, "config": config},
+        Text(f"{found.role}: {found.name} {found.version} (in {config})"),
+    )
+
+
+def _configured(settings: Settings) -> dict[str, Path]:
+    """Path of the card that fills each role."""
+    from voiceid.models.card import ROLES
+    from voiceid.models.store import card_path
+
+    return {role: card_path(getattr(settings.models, role)) for role in ROLES}
+
+
+def _cards(settings: Settings) -> list[Path]:
+    from voiceid.models.store import shipped_cards
+
+    return list(dict.fromkeys([*shipped_cards(), *_configured(settings).values()]))
+
+
+def _size(card: Card, folder: Path) -> int:
+    paths = (folder / name for name in (card.file, *card.assets))
+    return sum(path.stat().st_size for path in paths if path.exists())
+
+
+def _eer(card: Card) -> str:
+    eer = card.metrics.get("eer")
+    return f"{eer:.2%}" if isinstance(eer, float) else ""

@@ -1,0 +1,74 @@
+"""``voiceid privacy``: what each relying party gets to see."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from voiceid.cli.context import command_app, context_of
+from voiceid.cli.loading import open_vault
+from voiceid.units.privacy import PrivacyProfile
+
+app = command_app("Show and choose what each relying party gets to see: units only, and how much of them.")
+
+Party = Annotated[str, typer.Argument(metavar="RP", help="Relying party, as shop.example.org.", show_default=False)]
+
+
+@app.command()
+def show(
+    ctx: typer.Context,
+    relying_party: Annotated[str | None, typer.Argument(metavar="[RP]", show_default=False)] = None,
+) -> None:
+    """Show the profile of relying party RP, or all that were set."""
+    context = context_of(ctx)
+    vault = open_vault(context.settings())
+    profiles = {relying_party: vault.privacy_profile(relying_party)} if relying_party else vault.privacy_profiles()
+    context.emit(profiles, _table(profiles))
+
+
+@app.command("set")
+def set_profile(
+    ctx: typer.Context,
+    relying_party: Party,
+    codebook: Annotated[
+        int | None, typer.Option(help="Number of different units: 50, 100 or 200; fewer say less.", show_default=False)
+    ] = None,
+    merge_runs: Annotated[
+        bool | None, typer.Option("--merge/--keep-runs", help="Merge equal units in a row.", show_default=False)
+    ] = None,
+    durations: Annotated[
+        bool | None,
+        typer.Option("--durations/--no-durations", help="Share how long each unit lasts (rhythm).", show_default=False),
+    ] = None,
+) -> None:
+    """Choose what RP gets from now on; what is not named stays as it is.
+
+    Example:
+
+    voiceid privacy set shop.example.org --codebook 50 --merge --no-durations
+    """
+    context = context_of(ctx)
+    vault = open_vault(context.settings())
+    former = vault.privacy_profile(relying_party)
+    try:
+        profile = PrivacyProfile(
+            codebook=former.codebook if codebook is None else codebook,
+            merge_runs=former.merge_runs if merge_runs is None else merge_runs,
+            durations=former.durations if durations is None else durations,
+        )
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    vault.set_privacy_profile(relying_party, profile)
+    context.emit({relying_party: profile}, _table({relying_party: profile}))
+
+
+def _table(profiles: dict[str, PrivacyProfile]) -> Table | str:
+    if not profiles:
+        return "no profile was set; every relying party gets the default (see 'voiceid privacy show RP')"
+    table = Table("relying party", "codebook", "runs merged", "durations", box=None)
+    for rp_id, profile in profiles.items():
+        yes_no = ("yes" if value else "no" for value in (profile.merge_runs, profile.durations))
+        table.add_row(rp_id, str(profile.codebook), *yes_no)
+    return table

@@ -1,0 +1,198 @@
+"""Whether this machine is ready for voiceid, check by check, each with what to do."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import stat
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum, unique
+from pathlib import Path
+
+from voiceid.errors import VoiceIdError
+from voiceid.settings import Settings, default_config_path, load_settings
+
+MIN_FREE_MIB = 20
+ADVISED_FREE_MIB = 200
+MIN_MEMORY_MIB = 250
+ADVISED_MEMORY_MIB = 500
+BUILD_TIME = 1_750_000_000
+"""Unix seconds (June 2025): a clock before it was never set."""
+
+
+@unique
+class Status(StrEnum):
+    """How a check came out."""
+
+    OK = "ok"
+    WARN = "warn"
+    """Works, with limits."""
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One finding; ``advice`` says what to do, where there is something to do."""
+
+    name: str
+    status: Status
+    detail: str
+    advice: str = ""
+
+
+def run_checks(config: Path | None = None, vault: Path | None = None) -> tuple[Check, ...]:
+    """All checks, of the configuration at ``config`` and the vault at ``vault`` (default: the configured ones)."""
+    settings, configuration = _configuration(config)
+    folder = vault or settings.paths.vault
+    key = settings.paths.device_key or folder / "device.key"
+    checks: tuple[Callable[[], Check], ...] = (
+        _python,
+        lambda: configuration,
+        lambda: _models(settings),
+        _portaudio,
+        _microphones,
+        lambda: _vault(folder),
+        lambda: _device_key(folder, key),
+        lambda: _records(folder, key),
+        _clock,
+        lambda: _disk(folder),
+        _memory,
+    )
+    return tuple(check() for check in checks)
+
+
+def _python() -> Check:
+    detail = f"{platform.python_version()} on {platform.machine()}, {platform.system()}"
+    if sys.maxsize <= 2**32:
+        return Check("python", Status.FAIL, f"{detail}, 32-bit", "install a 64-bit system: the models need one")
+    return Check("python", Status.OK, detail)
+
+
+def _configuration(path: Path | None) -> tuple[Settings, Check]:
+    where = path or default_config_path()
+    try:
+        settings = load_settings(path)
+    except VoiceIdError as error:
+        return Settings(), Check("configuration", Status.FAIL, str(error), "correct it; 'voiceid config show' helps")
+    return settings, Check("configuration", Status.OK, str(where) if where.exists() else f"defaults (no {where})")
+
+
+def _models(settings: Settings) -> Check:
+    try:
+        from voiceid.pipeline import Pipeline
+
+        start = time.perf_counter()
+        Pipeline.load(settings)
+    except VoiceIdError as error:
+        return Check("models", Status.FAIL, str(error), "reinstall voiceid, or choose others with 'voiceid models use'")
+    return Check("models", Status.OK, f"verified and loaded in {time.perf_counter() - start:.1f} s")
+
+
+def _portaudio() -> Check:
+    try:
+        import sounddevice
+    except (OSError, ImportError) as error:
+        return Check("portaudio", Status.WARN, str(error), "for --microphone: sudo apt install libportaudio2")
+    return Check("portaudio", Status.OK, sounddevice.get_portaudio_version()[1].split(",")[0])
+
+
+def _microphones() -> Check:
+    from voiceid.audio.microphone import list_microphones
+
+    try:
+        found = list_microphones()
+    except VoiceIdError as error:
+        return Check("microphone", Status.WARN, str(error), "audio files work without")
+    if not found:
+        return Check(
+            "microphone", Status.WARN, "none found", "connect one or start the sound server; files work without"
+        )
+    return Check("microphone", Status.OK, "; ".join(f"{m.name} ({m.rate} Hz)" for m in found))
+
+
+def _vault(folder: Path) -> Check:
+    if not folder.exists():
+        parent = next(p for p in folder.parents if p.exists())
+        if os.access(parent, os.W_OK):
+            return Check("vault", Status.OK, f"{folder}: none yet; the first enrolment makes it")
+        return Check("vault", Status.FAIL, f"{folder}: cannot be made", f"make {parent} writable or use --vault")
+    status = folder.stat()
+    mode = stat.S_IMODE(status.st_mode)
+    if status.st_uid not in (0, os.geteuid()):
+        return Check(
+            "vault", Status.FAIL, f"{folder}: belongs to uid {status.st_uid}", "run as that user or use --vault"
+        )
+    if mode & 0o077:
+        return Check("vault", Status.FAIL, f"{folder}: others have access (mode {mode:04o})", f"chmod 700 {folder}")
+    if not os.access(folder, os.W_OK):
+        return Check("vault", Status.FAIL, f"{folder}: read-only", "make it writable: counters must be stored")
+    return Check("vault", Status.OK, f"{folder} (mode {mode:04o})")
+
+
+def _device_key(folder: Path, path: Path) -> Check:
+    from voiceid.credentials.keys import load_device_key, systemd_credential
+
+    where = systemd_credential() or path
+    if not where.exists() and not (folder / "format").exists():
+        return Check("device key", Status.OK, "none yet; the first enrolment makes it")
+    try:
+        load_device_key(path)
+    except VoiceIdError as error:
+        return Check("device key", Status.FAIL, str(error), "without its key a vault cannot be opened: restore it")
+    return Check("device key", Status.OK, f"{where}")
+
+
+def _records(folder: Path, key: Path) -> Check:
+    from voiceid.credentials.keys import load_device_key
+    from voiceid.enrolment.vault import Vault
+
+    if not Vault.exists(folder):
+        return Check("records", Status.OK, "none yet")
+    try:
+        vault = Vault.open(folder, load_device_key(key))
+        users, problems = vault.list_users(), vault.problems()
+    except VoiceIdError as error:
+        return Check("records", Status.FAIL, str(error), "restore the vault from a backup, or start a new one")
+    if problems:
+        return Check("records", Status.FAIL, "; ".join(problems), "restore these records, or delete and enrol the user")
+    return Check("records", Status.OK, f"{len(users)} users")
+
+
+def _clock() -> Check:
+    now = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
+    if time.time() < BUILD_TIME:
+        return Check("clock", Status.WARN, now, "set it (timedatectl): envelopes carry the time and may be refused")
+    return Check("clock", Status.OK, now)
+
+
+def _disk(folder: Path) -> Check:
+    place = next(p for p in (folder, *folder.parents) if p.exists())
+    free = shutil.disk_usage(place).free >> 20
+    detail = f"{free} MiB free at {place}"
+    if free < MIN_FREE_MIB:
+        return Check("disk", Status.FAIL, detail, "free some space: a full disk loses new enrolments")
+    return Check(
+        "disk", Status.OK if free >= ADVISED_FREE_MIB else Status.WARN, detail, _advise(free, ADVISED_FREE_MIB)
+    )
+
+
+def _memory() -> Check:
+    info = Path("/proc/meminfo")
+    if not info.exists():
+        return Check("memory", Status.OK, "not measured on this system")
+    available = next(
+        int(row.split()[1]) >> 10 for row in info.read_text().splitlines() if row.startswith("MemAvailable")
+    )
+    detail = f"{available} MiB available"
+    if available < MIN_MEMORY_MIB:
+        return Check("memory", Status.FAIL, detail, f"close programs: voiceid needs {MIN_MEMORY_MIB} MiB")
+    status = Status.OK if available >= ADVISED_MEMORY_MIB else Status.WARN
+    return Check("memory", status, detail, _advise(available, ADVISED_MEMORY_MIB))
+
+
+def _advise(have: int, advised: int) -> str:
+    return "" if have >= advised else f"{advised} MiB are advised"
