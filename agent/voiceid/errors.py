@@ -42,3 +42,7 @@ class CredentialError(VoiceIdError):
 
 class EnvelopeError(VoiceIdError):
     """An envelope that is malformed, altered, replayed, or not meant for this relying party."""
+
+
+class MissingPackageError(VoiceIdError):
+    """An optional package that a command needs is not installed."""

@@ -10,6 +10,7 @@ from voiceid.errors import (
     CredentialError,
     EnrolmentError,
     EnvelopeError,
+    MissingPackageError,
     ModelError,
     SettingsError,
     UnknownUserError,
@@ -51,6 +52,8 @@ class ExitCode(IntEnum):
     ENVELOPE = 27, "an envelope that is malformed or refused"
     SYSTEM = 28, "the operating system refused: disk full, no permission, no memory"
 
+    MISSING_PACKAGE = 29, "an optional package is not installed"
+
     CHECK_FAILED = 30, "doctor, models verify or config check found a problem"
     DECLINED = 31, "not confirmed"
     INTERRUPTED = 130, "interrupted from the keyboard"
@@ -66,6 +69,7 @@ _OF_ERROR: dict[type[BaseException], ExitCode] = {
     VaultError: ExitCode.VAULT,
     CredentialError: ExitCode.CREDENTIAL,
     EnvelopeError: ExitCode.ENVELOPE,
+    MissingPackageError: ExitCode.MISSING_PACKAGE,
     OSError: ExitCode.SYSTEM,
     MemoryError: ExitCode.SYSTEM,
     KeyboardInterrupt: ExitCode.INTERRUPTED,

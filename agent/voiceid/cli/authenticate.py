@@ -1,0 +1,92 @@
+"""``voiceid authenticate``: an accepted decision as a signed envelope for a relying party."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from voiceid.cli.arguments import (
+    MIN_CHALLENGE,
+    AudioFile,
+    Challenge,
+    Device,
+    Microphone,
+    Name,
+    RelyingParty,
+    check_source,
+    decode_bytes,
+    one_waveform,
+)
+from voiceid.cli.context import command_app, context_of
+from voiceid.cli.decisions import decision_json, headline, reasons, scores
+from voiceid.cli.exit_codes import ExitCode, code_of_outcome
+from voiceid.cli.files import write_file
+from voiceid.cli.loading import load_pipeline, open_vault_and_key
+
+app = command_app()
+
+
+@app.command()
+def authenticate(
+    ctx: typer.Context,
+    name: Name,
+    relying_party: RelyingParty,
+    challenge: Challenge,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="ENVELOPE", help="Write the envelope here.", show_default=False)
+    ],
+    file: AudioFile = None,
+    microphone: Microphone = False,
+    device: Device = None,
+    purpose: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="What it is for; signed too.", show_default=False)
+    ] = None,
+    credential: Annotated[
+        str | None,
+        typer.Option(metavar="B64", help="Credential id; default: the newest at this party.", show_default=False),
+    ] = None,
+) -> ExitCode:
+    """Verify user NAME and, only when accepted, write a signed envelope of speech units: no audio, no embedding.
+
+    Audio from a file is signed as source [bold]file[/], which a relying party refuses unless it was told to allow it.
+
+    Example:
+
+    voiceid authenticate ada command.wav --relying-party shop.example.org --challenge 3q2-7w... -o order.envelope
+    """
+    context = context_of(ctx)
+    settings = context.settings()
+    check_source([file] if file else [], microphone)
+    nonce = decode_bytes(challenge, "--challenge", least=MIN_CHALLENGE)
+    identifier = decode_bytes(credential, "--credential") if credential else None
+    vault, key = open_vault_and_key(settings)
+    from voiceid.credentials.authenticator import Authenticator
+    from voiceid.pipeline import AuthenticationRequest
+
+    Authenticator(vault, key).check_credential(name, rp_id=relying_party, credential_id=identifier)
+    pipeline = load_pipeline(settings)
+    request = AuthenticationRequest(name, relying_party, nonce, identifier, purpose)
+    result = pipeline.authenticate(one_waveform(file, microphone, device), vault, key, request)
+    if result.envelope is not None:
+        write_file(output, result.envelope)
+    decision = result.decision
+    source = "microphone" if microphone else "file"
+    facts = {
+        "name": name,
+        "relying_party": relying_party,
+        "source": source,
+        "output": output if result.envelope is not None else None,
+        "envelope_bytes": len(result.envelope or b""),
+        "counter": result.counter,
+    }
+    context.emit(
+        decision_json(decision, **facts),
+        headline(decision, name),
+        reasons(decision),
+        scores(decision),
+        Text(f"{output}: {facts['envelope_bytes']} bytes, signed as source {source}" if result.envelope else ""),
+    )
+    return code_of_outcome(decision.outcome)

@@ -1,0 +1,93 @@
+"""``voiceid explain``: how a decision comes about."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.text import Text
+
+from voiceid.cli.context import command_app, context_of
+from voiceid.cli.decisions import decision_json, headline, reasons, scores, timings
+from voiceid.cli.loading import load_pipeline, open_vault
+from voiceid.cli.output import progress
+
+if TYPE_CHECKING:
+    from voiceid.pipeline import Pipeline
+    from voiceid.types import Decision, Utterance, Waveform
+
+app = command_app()
+
+CODEBOOK = 100
+
+
+@app.command()
+def explain(
+    ctx: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Recording: WAV, FLAC or OGG.", show_default=False)],
+    user: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The user it is said to be.", show_default=False)
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(metavar="OUT.png", help="Draw it here; needs the extra voiceid\\[plot].", show_default=False),
+    ] = None,
+) -> None:
+    """Show every judge's score, threshold and reason for FILE, and draw them over time with ``--plot``.
+
+    Without ``--user`` each part of the utterance is compared with the whole of it, and nothing can be accepted. The exit
+    code is 0 whatever the outcome.
+
+    Example:
+
+    voiceid explain command.wav --user ada --plot command.png
+    """
+    context = context_of(ctx)
+    settings = context.settings()
+    from voiceid.audio import read_waveform
+    from voiceid.plotting import check_matplotlib, plot_decision
+
+    if plot is not None:
+        check_matplotlib()
+    template = open_vault(settings).load_template(user) if user else None
+    waveform = read_waveform(file)
+    pipeline = load_pipeline(settings)
+    with progress("judging"):
+        if template is None:
+            decision, utterance = _against_itself(pipeline, waveform)
+        else:
+            decision, utterance = pipeline.decide(waveform, template), pipeline.prepare(waveform)
+        if plot is not None:
+            units = pipeline.units(utterance, CODEBOOK)
+            title = f"{file.name}{f' as {user}' if user else ''}"
+            plot_decision(plot, utterance=utterance, decision=decision, units=units, codebook=CODEBOOK, title=title)
+    context.emit(
+        decision_json(decision, name=user, plot=plot),
+        headline(decision, user or "no user named"),
+        reasons(decision),
+        scores(decision),
+        timings(decision),
+        Text(f"drawn: {plot}" if plot else ""),
+    )
+
+
+def _against_itself(pipeline: Pipeline, waveform: Waveform) -> tuple[Decision, Utterance]:
+    """The decision with the utterance itself in place of a template; not enrolled, unless a check failed."""
+    from voiceid.scoring.policy import decide, inconclusive
+    from voiceid.stopwatch import Stopwatch
+    from voiceid.types import Outcome
+
+    utterance = pipeline.prepare(waveform)
+    if not utterance.quality.usable:
+        return inconclusive(utterance.quality), utterance
+    watch = Stopwatch()
+    own = pipeline.judges.identity.embed(utterance.net_speech())
+    judgement = pipeline.judges.examine(utterance, own, watch)
+    decision = decide(utterance.quality, judgement.evidence, judgement.voiceid, judgement.voiceid_threshold)
+    decision = replace(decision, voiceid=None, voiceid_threshold=None, timings=watch.timings())
+    if decision.outcome in (Outcome.ACCEPTED, Outcome.REJECTED):
+        reason = "no user named: identity compares each part with the whole utterance"
+        decision = replace(decision, outcome=Outcome.NOT_ENROLLED, reasons=(reason,))
+    return decision, utterance
