@@ -1,4 +1,4 @@
-"""A picture of one decision: waveform, mel spectrogram, score of each segment, units. Needs the extra ``voiceid[plot]``."""
+"""A picture of one decision: waveform, mel spectrogram, score of each segment, units (extra ``voiceid[plot]``)."""
 
 from __future__ import annotations
 
@@ -80,14 +80,10 @@ def _segments(axis: Any, decision: Decision) -> None:
         return
     for judge, colour in JUDGES.items():
         threshold = getattr(evidence, judge).threshold
-        axis.axhline(
-            threshold, color=colour, linestyle="--", linewidth=0.9, label=f"{judge} threshold {threshold:+.2f}"
-        )
+        axis.axhline(threshold, color=colour, linestyle="--", linewidth=0.9, label=f"{judge}, least {threshold:+.2f}")
         for window in evidence.windows:
-            score = getattr(window, judge)
-            axis.plot(
-                (window.segment.start, window.segment.end), (score, score), color=colour, linewidth=2.5, alpha=0.7
-            )
+            times, score = (window.segment.start, window.segment.end), getattr(window, judge)
+            axis.plot(times, (score, score), color=colour, linewidth=2.5, alpha=0.7)
     axis.set_title(_summary(decision, evidence), fontsize=8, loc="left")
     axis.legend(fontsize=7, loc="best")
 

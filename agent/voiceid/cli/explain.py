@@ -37,8 +37,8 @@ def explain(
 ) -> None:
     """Show every judge's score, threshold and reason for FILE, and draw them over time with ``--plot``.
 
-    Without ``--user`` each part of the utterance is compared with the whole of it, and nothing can be accepted. The exit
-    code is 0 whatever the outcome.
+    Without ``--user`` each part of the utterance is compared with the whole of it, and nothing can be accepted. The
+    exit code is 0 whatever the outcome.
 
     Example:
 
