@@ -14,14 +14,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voiceid.audio import prepare
+from voiceid.credentials.authenticator import Authenticator
+from voiceid.credentials.envelope import Envelope, SpeechUnits
 from voiceid.enrolment.template import Template
-from voiceid.errors import EnrolmentError
+from voiceid.enrolment.vault import Vault
+from voiceid.errors import EnrolmentError, UnknownUserError
 from voiceid.models.store import find_model
 from voiceid.scoring.judges import Judges
 from voiceid.scoring.policy import decide, inconclusive, not_enrolled
 from voiceid.settings import Settings
 from voiceid.stopwatch import Stopwatch
 from voiceid.types import Decision, Outcome, Utterance, Waveform
+from voiceid.units.packing import pack
+from voiceid.units.privacy import PrivacyProfile
 from voiceid.units.tokenizer import Tokenizer
 
 
@@ -35,6 +40,25 @@ class Identification:
     name: str | None
     decision: Decision
     candidates: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AuthenticationRequest:
+    """What a relying party asks for: ``nonce`` is its fresh challenge, ``credential_id`` None for the user's newest."""
+
+    user: str
+    rp_id: str
+    nonce: bytes
+    credential_id: bytes | None = None
+    purpose: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Authentication:
+    """The decision on a request and, only if it accepted, the signed envelope."""
+
+    decision: Decision
+    envelope: Envelope | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +106,43 @@ class Pipeline:
             return dataclasses.replace(inconclusive(utterance.quality), timings=watch.timings()), utterance
         judgement = self.judges.examine(utterance, template.embedding, watch)
         decision = decide(utterance.quality, judgement.evidence, judgement.voiceid, judgement.voiceid_threshold)
-        return dataclasses.replace(decision, timings=watch.timings()), utterance
+        return dataclasses.replace(decision, timings=watch.timings(), user=template.name), utterance
+
+    def authenticate(
+        self, waveform: Waveform, vault: Vault, authenticator: Authenticator, request: AuthenticationRequest
+    ) -> Authentication:
+        """Decide on ``waveform`` for the user of ``request`` and, only on acceptance, sign an envelope of units.
+
+        Raises:
+            CredentialError: the user has no such credential; checked before the audio is looked at.
+            EnrolmentError: the template belongs to another identity model.
+        """
+        try:
+            template = vault.load_template(request.user)
+        except UnknownUserError:
+            return Authentication(not_enrolled(request.user), None)
+        credential = authenticator.check_credential(
+            request.user, rp_id=request.rp_id, credential_id=request.credential_id
+        )
+        decision, utterance = self.examine(waveform, template)
+        if not decision.accepted or utterance is None:
+            return Authentication(decision, None)
+        watch = Stopwatch()
+        with watch.stage("units"):
+            units = self.speech_units(utterance, vault.privacy_profile(request.rp_id))
+        with watch.stage("sign"):
+            envelope = authenticator.authenticate(
+                request.user,
+                rp_id=request.rp_id,
+                nonce=request.nonce,
+                source=waveform.source,
+                decision=decision,
+                credential_id=credential.credential_id,
+                units=units,
+                purpose=request.purpose,
+            )
+        timings = decision.timings | watch.timings() | {"total": decision.timings["total"] + watch.timings()["total"]}
+        return Authentication(dataclasses.replace(decision, timings=timings), envelope)
 
     def identify(self, waveform: Waveform, templates: Sequence[Template]) -> Identification:
         """Find the speaker among ``templates`` (open set).
@@ -117,10 +177,15 @@ class Pipeline:
         """Discrete units of ``utterance`` at 100 Hz: int16 (t,), values below ``codebook`` (50, 100 or 200)."""
         return self.tokenizer.encode(utterance.samples, codebook=codebook)
 
+    def speech_units(self, utterance: Utterance, profile: PrivacyProfile) -> SpeechUnits:
+        """What ``profile`` lets a relying party have of ``utterance``: its units, packed."""
+        sequence = profile.apply(self.units(utterance, profile.codebook).tolist())
+        return SpeechUnits(pack(sequence), self.tokenizer.codebook_hash(profile.codebook), profile)
+
     def _check_template(self, template: Template) -> None:
         card = self.judges.identity.card
-        if template.card_sha256 != card.sha256:
+        if template.model_sha256 != card.sha256:
             raise EnrolmentError(
-                f"{template.name!r} was enrolled with model {template.card!r}, but {card.name!r} "
+                f"{template.name!r} was enrolled with model {template.model_name!r}, but {card.name!r} "
                 f"({card.sha256[:12]}) is loaded; choose the former model in [models] or run 'voiceid users reenroll'"
             )

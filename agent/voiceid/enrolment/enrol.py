@@ -109,12 +109,10 @@ class EnrolmentSession:
                 f"enrolment of {name!r} is not complete: {len(self._embeddings)} of {need.min_utterances} utterances, "
                 f"{self._net_speech:.1f} of {need.min_net_speech:.1f} s of speech; add more recordings"
             )
-        card = self._judges.identity.card
         template = Template.create(
             name,
             np.stack(self._embeddings),
-            card=card.name,
-            card_sha256=card.sha256,
+            model=self._judges.identity.card,
             net_speech=self._net_speech,
             owner_uid=owner_uid,
             user_id=user_id,
