@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from voiceid.errors import ModelError
@@ -58,12 +60,17 @@ class SpoofingModel:
         )
 
     def score(self, samples: Samples) -> float:
-        """Raw score of the whole utterance, bona fide high: the mean over the lower half of its windows.
+        """Raw score of the whole utterance, bona fide high: :meth:`aggregate` of its windows."""
+        return self.aggregate(self.windows(samples))
+
+    @staticmethod
+    def aggregate(windows: Sequence[tuple[Segment, float]]) -> float:
+        """The mean over the lower half of the ``windows``' raw scores.
 
         The lower half, because a partly artificial utterance must not pass on its genuine part; not the minimum,
         because that grows more severe with every second that the owner speaks.
         """
-        scores = sorted(score for _, score in self.windows(samples))
+        scores = sorted(score for _, score in windows)
         return float(np.mean(scores[: (len(scores) + 1) // 2]))
 
     def _starts(self, count: int) -> list[int]:
