@@ -1,0 +1,31 @@
+"""Relying party ids: lower-case domain names."""
+
+from __future__ import annotations
+
+import re
+
+from voiceid.errors import CredentialError
+
+_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+
+
+def check_rp_id(rp_id: str) -> str:
+    """Return ``rp_id`` if it is a domain name of at least two labels (or ``localhost``, for tests).
+
+    International names are written in their ``xn--`` form, IP addresses and ports are none (WebAuthn section 5.1.2).
+
+    Raises:
+        CredentialError: anything else.
+    """
+    labels = rp_id.split(".")
+    valid = len(rp_id) <= 253 and all(_LABEL.fullmatch(label) for label in labels)
+    if not valid or (rp_id != "localhost" and (len(labels) < 2 or labels[-1].isdigit())):
+        raise CredentialError(
+            f"{rp_id[:80]!r} is no relying party id; use its domain in lower case, as shop.example.org"
+        )
+    return rp_id
+
+
+def origin_of(rp_id: str) -> str:
+    """The one origin that voiceid signs for ``rp_id``."""
+    return f"https://{rp_id}"

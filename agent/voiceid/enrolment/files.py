@@ -1,0 +1,201 @@
+"""Files that survive power cuts and curious neighbours: private, written atomically, locked, deleted for good."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import secrets
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from voiceid.errors import VaultError
+
+TEMPORARY_PREFIX = ".tmp-"
+"""Names of files under way and of remains to be shredded; whatever a crash leaves starts with it."""
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_READ_ONLY = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
+
+
+def make_private_folder(folder: Path) -> None:
+    """Make ``folder`` with mode 0700 under any umask, or give an existing one that mode."""
+    with explain(folder):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if folder.stat().st_mode & 0o777 != 0o700:
+            folder.chmod(0o700)
+
+
+def check_vacant(folder: Path, allowed: frozenset[str]) -> None:
+    """Refuse a ``folder`` that holds anything else than ``allowed`` and hidden files: it would become private.
+
+    Raises:
+        VaultError: it does.
+    """
+    with explain(folder):
+        found = {path.name for path in folder.iterdir() if not path.name.startswith(".")} if folder.exists() else set()
+    if others := sorted(found - allowed):
+        raise VaultError(f"{folder}: no vault, and not empty ({others[0]} ...); choose another folder")
+
+
+def write_atomic(path: Path, data: bytes, *, shred_old: bool = False) -> None:
+    """Write ``data`` to ``path`` (0600) so that a crash leaves either the old content or the new, on disk on return.
+
+    With ``shred_old`` the bytes of the replaced file are overwritten.
+
+    Raises:
+        VaultError: disk full or read-only; the old content is intact.
+    """
+    temporary = path.with_name(f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}")
+    remains = path.with_name(f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}") if shred_old and path.exists() else None
+    try:
+        with explain(path):
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+            with os.fdopen(descriptor, "wb") as stream:
+                os.fchmod(descriptor, 0o600)
+                stream.write(data)
+                stream.flush()
+                os.fsync(descriptor)
+            if remains is not None:
+                with contextlib.suppress(OSError):
+                    remains.hardlink_to(path)
+            temporary.replace(path)
+            sync_folder(path.parent)
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        if remains is not None and remains.exists():
+            shred(remains)
+
+
+def read_file(path: Path, limit: int) -> bytes | None:
+    """The content of ``path``, None if there is no such file.
+
+    Raises:
+        VaultError: it cannot be read, or holds more than ``limit`` bytes.
+    """
+    with explain(path):
+        try:
+            with path.open("rb") as stream:
+                data = stream.read(limit + 1)
+        except FileNotFoundError:
+            return None
+    if len(data) > limit:
+        raise VaultError(f"{path}: larger than {limit} bytes, so no record of a vault")
+    return data
+
+
+def shred(path: Path) -> int:
+    """Overwrite (best effort: flash and journals keep copies) and unlink ``path``; returns the bytes overwritten.
+
+    A file that has another name too, as a live record has when a crash interrupts its replacement, is only unlinked.
+
+    Raises:
+        VaultError: it cannot be unlinked.
+    """
+    size = 0
+    with contextlib.suppress(OSError), path.open("r+b") as stream:
+        status = os.fstat(stream.fileno())
+        if status.st_nlink == 1:
+            stream.write(secrets.token_bytes(status.st_size))
+            stream.flush()
+            os.fsync(stream.fileno())
+            size = status.st_size
+    with explain(path):
+        path.unlink(missing_ok=True)
+    return size
+
+
+def remove_leftovers(folder: Path) -> int:
+    """Shred what a crash left under ``folder``; returns the number of files. The caller holds the exclusive lock."""
+    count = 0
+    with explain(folder):
+        leftovers = sorted(folder.rglob(f"{TEMPORARY_PREFIX}*"), reverse=True)
+    for path in leftovers:
+        if path.is_dir():
+            count += len(shred_folder(path))
+        elif path.exists():
+            shred(path)
+            count += 1
+    return count
+
+
+def shred_folder(folder: Path) -> tuple[int, ...]:
+    """Shred the files of ``folder`` and remove it; returns the bytes overwritten in each."""
+    with explain(folder):
+        sizes = tuple(shred(path) for path in sorted(folder.iterdir()))
+        folder.rmdir()
+        sync_folder(folder.parent)
+    return sizes
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames and removals in ``folder`` durable."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def locked(path: Path, *, exclusive: bool, timeout: float = 10.0) -> Iterator[None]:
+    """Hold the lock file ``path`` against other processes and threads; readers share it.
+
+    On a read-only file system readers go without a lock if the lock file is not there.
+
+    Raises:
+        VaultError: not obtained within ``timeout`` seconds, or the vault is read-only for a writer.
+    """
+    descriptor = _open_lock(path, exclusive=exclusive)
+    if descriptor is None:
+        yield
+        return
+    try:
+        _acquire(descriptor, path, fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH, timeout)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _open_lock(path: Path, *, exclusive: bool) -> int | None:
+    with explain(path):
+        try:
+            return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            if exclusive or error.errno not in _READ_ONLY:
+                raise
+            return os.open(path, os.O_RDONLY) if path.exists() else None
+
+
+def _acquire(descriptor: int, path: Path, kind: int, timeout: float) -> None:
+    deadline = time.monotonic() + timeout
+    while True:
+        try:
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise VaultError(
+                    f"{path.parent}: in use by another process for over {timeout:g} s; stop it or try again"
+                ) from None
+            time.sleep(0.01)
+
+
+@contextlib.contextmanager
+def explain(path: Path) -> Iterator[None]:
+    """Turn an OSError about ``path`` into a VaultError that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _FULL:
+            raise VaultError(
+                f"{path}: disk full ({error.strerror}); nothing was lost, free some space and try again"
+            ) from error
+        if error.errno in _READ_ONLY:
+            raise VaultError(
+                f"{path}: not permitted ({error.strerror}); the vault is read-only or belongs to another user"
+            ) from error
+        raise VaultError(f"{path}: {error.strerror or error}") from error

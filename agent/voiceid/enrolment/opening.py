@@ -1,0 +1,33 @@
+"""Opening the vault that the settings name, with its device key."""
+
+from __future__ import annotations
+
+from voiceid.credentials.keys import DeviceKey, create_device_key, load_device_key, systemd_credential
+from voiceid.enrolment.files import check_vacant, make_private_folder
+from voiceid.enrolment.vault import OWN_FILES, Vault
+from voiceid.errors import VaultError
+from voiceid.settings import PathSettings
+
+
+def open_vault(paths: PathSettings, *, create: bool = False) -> tuple[Vault, DeviceKey]:
+    """The vault and its device key; with ``create`` both are made if there is no vault yet.
+
+    A key is never made for a vault that exists: it could not open it.
+
+    Raises:
+        VaultError: no vault, wrong key, damaged, newer, read-only, or disk full.
+        CredentialError: the device key is missing, readable by others, or of the wrong length.
+    """
+    folder = paths.vault
+    key_path = paths.device_key or folder / "device.key"
+    if not Vault.exists(folder):
+        if not create:
+            raise VaultError(f"{folder}: no vault here; enrol somebody first")
+        check_vacant(folder, OWN_FILES)
+        make_private_folder(folder)
+        if systemd_credential() is None and not key_path.exists():
+            if key_path.parent != folder:
+                make_private_folder(key_path.parent)
+            create_device_key(key_path)
+    device_key = load_device_key(key_path)
+    return Vault.open(folder, device_key, create=create), device_key

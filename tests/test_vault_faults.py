@@ -1,0 +1,243 @@
+"""The vault on full and read-only disks, between processes, and killed at random moments."""
+
+import fcntl
+import multiprocessing
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+
+from tests.vault_helpers import DEVICE_KEY, make_template
+from voiceid.credentials.credential import Credential
+from voiceid.enrolment import files
+from voiceid.enrolment.template import Template
+from voiceid.enrolment.vault import Vault
+from voiceid.errors import VaultError, VoiceIdError
+
+FORK = multiprocessing.get_context("fork")
+
+
+@pytest.fixture
+def vault(tmp_path):
+    return Vault.open(tmp_path / "vault", DEVICE_KEY, create=True)
+
+
+@pytest.fixture
+def tmpfs(tmp_path):
+    """A file system of 64 KiB."""
+    if os.geteuid() != 0 or shutil.which("mount") is None:
+        pytest.skip("mounting a tmpfs needs root and mount(8)")
+    folder = tmp_path / "small"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", folder]
+    mounted = subprocess.run(command, capture_output=True, text=True)
+    if mounted.returncode:
+        pytest.skip(f"no tmpfs here: {mounted.stderr.strip()}")
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+def in_child(function, *arguments):
+    """Run ``function`` in a process of its own; returns what it returned, or the text of its voiceid error."""
+
+    def run(queue):
+        try:
+            queue.put(function(*arguments))
+        except VoiceIdError as error:
+            queue.put(str(error))
+
+    queue = FORK.Queue()
+    child = FORK.Process(target=run, args=(queue,))
+    child.start()
+    answer = queue.get(timeout=20)
+    child.join()
+    return answer
+
+
+def enrol_with_credential(vault, dimension=64):
+    template = make_template(dimension=dimension)
+    vault.save_template(template)
+    credential = Credential(b"c" * 40, "shop.example.org", b"handle", template.enrolment_id, b"key", 1)
+    vault.save_credential("Ada", credential)
+    return template, credential
+
+
+def test_a_full_disk_keeps_the_old_record(tmpfs):
+    vault = Vault.open(tmpfs / "vault", DEVICE_KEY, create=True)
+    template, credential = enrol_with_credential(vault)
+    assert vault.next_counter(credential.credential_id) == 1
+    with (tmpfs / "ballast").open("wb") as ballast, pytest.raises(OSError, match="No space left"):
+        while True:
+            os.write(ballast.fileno(), b"\0" * 4096)
+    for attempt in (
+        lambda: vault.save_template(template.adapted(make_template(count=40).utterances), replace=True),
+        lambda: vault.next_counter(credential.credential_id),
+        lambda: vault.save_lockout("Ada", b"state"),
+        lambda: vault.save_template(make_template("Bob")),
+    ):
+        with pytest.raises(VaultError, match=r"disk full.*nothing was lost"):
+            attempt()
+    assert list(vault.folder.rglob(".tmp-*")) == []
+    again = Vault.open(vault.folder, DEVICE_KEY)
+    assert again.load_template("Ada").to_bytes() == template.to_bytes()
+    assert [user.name for user in again.list_users()] == ["Ada"]
+    (tmpfs / "ballast").unlink()
+    assert again.next_counter(credential.credential_id) == 2
+
+
+def test_a_write_cut_short_by_the_kernel_keeps_the_old_record(vault):
+    template, _ = enrol_with_credential(vault)
+
+    def save_large():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2048, 2048))
+        vault.save_template(template.adapted(make_template(count=40).utterances), replace=True)
+
+    assert "disk full" in in_child(save_large)
+    assert vault.load_template("Ada").to_bytes() == template.to_bytes()
+    assert list(vault.folder.rglob(".tmp-*")) == []
+
+
+def _as_nobody(folder, action):
+    if os.geteuid() == 0:
+        os.setgroups([])
+        os.setgid(65534)
+        os.setuid(65534)
+    return action(Vault.open(folder, DEVICE_KEY))
+
+
+@pytest.fixture
+def read_only_vault(vault, tmp_path):
+    """A sound vault whose folders may not be written, even where the tests run as root."""
+    template, _ = enrol_with_credential(vault)
+    folders = [vault.folder, *(path for path in vault.folder.rglob("*") if path.is_dir())]
+    if os.geteuid() == 0:
+        for path in [*folders, *vault.folder.rglob("*")]:
+            os.chown(path, 65534, 65534)
+        for parent in vault.folder.parents[:3]:
+            if parent != tmp_path.parents[2]:
+                parent.chmod(0o755)
+    for folder in folders:
+        folder.chmod(0o500)
+    yield vault.folder, template
+    for folder in folders:
+        folder.chmod(0o700)
+
+
+def test_a_read_only_vault_can_be_read_and_says_so_when_written(read_only_vault):
+    folder, template = read_only_vault
+
+    assert in_child(_as_nobody, folder, lambda vault: vault.load_template("Ada").to_bytes()) == template.to_bytes()
+    written = in_child(_as_nobody, folder, lambda vault: vault.save_lockout("Ada", b"1"))
+    assert "read-only" in written
+    assert "read-only" in in_child(_as_nobody, folder, lambda vault: vault.next_counter(b"c" * 40))
+
+
+def test_a_read_only_file_system_can_be_read(tmpfs):
+    vault = Vault.open(tmpfs / "vault", DEVICE_KEY, create=True)
+    template, credential = enrol_with_credential(vault)
+    subprocess.run(["mount", "-o", "remount,ro", tmpfs], check=True)
+    again = Vault.open(vault.folder, DEVICE_KEY)
+    assert again.load_template("Ada").to_bytes() == template.to_bytes()
+    for attempt in (lambda: again.next_counter(credential.credential_id), lambda: again.delete_user("Ada")):
+        with pytest.raises(VaultError, match="read-only"):
+            attempt()
+
+
+def test_a_lock_held_elsewhere_is_waited_for_and_then_an_error(tmp_path):
+    lock = tmp_path / "lock"
+    with lock.open("w") as holder:
+        fcntl.flock(holder, fcntl.LOCK_SH)
+        with files.locked(lock, exclusive=False, timeout=0.05):
+            pass
+        with pytest.raises(VaultError, match="another process"), files.locked(lock, exclusive=True, timeout=0.05):
+            pass
+    with files.locked(lock, exclusive=True, timeout=0.05):
+        pass
+
+
+def _count(folder, credential_id, times, queue):
+    vault = Vault.open(folder, DEVICE_KEY)
+    queue.put([vault.next_counter(credential_id) for _ in range(times)])
+
+
+def test_processes_never_get_the_same_counter(vault):
+    _, credential = enrol_with_credential(vault)
+    queue = FORK.Queue()
+    workers = [FORK.Process(target=_count, args=(vault.folder, credential.credential_id, 40, queue)) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    runs = [queue.get(timeout=60) for _ in workers]
+    for worker in workers:
+        worker.join()
+    assert all(run == sorted(run) for run in runs)
+    assert sorted(value for run in runs for value in run) == list(range(1, 161))
+
+
+def _enrol_forever(folder, former, credential_id, pipe):
+    vault = Vault.open(folder, DEVICE_KEY)
+    seed = random.Random()
+    while True:
+        vectors = make_template(seed=seed.randrange(10**6), count=seed.randrange(1, 30)).utterances
+        vault.save_template(former.adapted(vectors), replace=True)
+        os.write(pipe, vault.next_counter(credential_id).to_bytes(4, "big"))
+
+
+def test_kill_9_at_random_moments_loses_nothing(vault):
+    template, credential = enrol_with_credential(vault)
+    moments = random.Random(7)
+    last, saved = 0, set()
+    for _ in range(50):
+        reader, writer = os.pipe()
+        worker = FORK.Process(target=_enrol_forever, args=(vault.folder, template, credential.credential_id, writer))
+        worker.start()
+        os.close(writer)
+        time.sleep(moments.uniform(0.0, 0.06))
+        os.kill(worker.pid, signal.SIGKILL)
+        worker.join()
+        with os.fdopen(reader, "rb") as stream:
+            reported = stream.read()
+        for at in range(0, len(reported) // 4 * 4, 4):
+            value = int.from_bytes(reported[at : at + 4], "big")
+            assert value > last
+            last = value
+        again = Vault.open(vault.folder, DEVICE_KEY)
+        loaded = again.load_template("Ada")
+        assert loaded.frozen_features == template.frozen_features
+        saved.add(loaded.to_bytes())
+        assert again.problems() == ()
+        assert list(vault.folder.rglob(".tmp-*")) == []
+        value = again.next_counter(credential.credential_id)
+        assert value > last
+        last = value
+    assert len(saved) > 5, "the workers never came to save anything"
+
+
+def _enrol_newcomer(folder, name):
+    Vault.open(folder, DEVICE_KEY).save_template(make_template(name, count=30))
+
+
+def test_kill_9_in_a_first_enrolment_leaves_the_user_enrolled_or_not(vault):
+    template = make_template()
+    vault.save_template(template)
+    moments = random.Random(11)
+    outcomes = set()
+    for number in range(40):
+        worker = FORK.Process(target=_enrol_newcomer, args=(vault.folder, f"user{number}"))
+        worker.start()
+        time.sleep(moments.uniform(0.0, 0.03))
+        os.kill(worker.pid, signal.SIGKILL)
+        worker.join()
+        again = Vault.open(vault.folder, DEVICE_KEY)
+        assert again.problems() == ()
+        names = {user.name for user in again.list_users()}
+        outcomes.add(f"user{number}" in names)
+        assert again.load_template("Ada").to_bytes() == template.to_bytes()
+        if f"user{number}" not in names:
+            again.save_template(make_template(f"user{number}"))
+            assert isinstance(again.load_template(f"user{number}"), Template)
+    assert outcomes, "no worker ran"
