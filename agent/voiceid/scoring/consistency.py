@@ -93,7 +93,7 @@ def consistency_score(windows: Embedding, reference: Embedding) -> float:
 
 
 def _unit(vectors: NDArray[Any]) -> NDArray[Any]:
-    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
+    return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9))
 
 
 def _net_to_utterance_clock(utterance: Utterance) -> Callable[[int], float]:
