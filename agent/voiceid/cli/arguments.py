@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -35,14 +35,20 @@ Challenge = Annotated[
 MIN_CHALLENGE = 16
 
 
-def one_waveform(file: Path | None, microphone: bool, device: str | None) -> Waveform:
-    """The audio of ``file``, or one utterance from the microphone.
+def audio_source(file: Path | None, microphone: bool, device: str | None) -> Callable[[], Waveform]:
+    """Where the utterance comes from: a file is read at once, a microphone is looked for now and recorded when called.
 
     Raises:
-        AudioError: it cannot be had.
+        AudioError: the file cannot be read, or there is no microphone.
     """
     check_source([file] if file else [], microphone)
-    return record(device) if file is None else next(read_all([file]))[1]
+    if file is None:
+        from voiceid.audio.microphone import choose_microphone
+
+        choose_microphone(device)
+        return lambda: record(device)
+    waveform = read_all([file])[0][1]
+    return lambda: waveform
 
 
 def check_source(files: list[Path], microphone: bool) -> None:
@@ -51,12 +57,15 @@ def check_source(files: list[Path], microphone: bool) -> None:
         raise typer.BadParameter("give either audio files or --microphone")
 
 
-def read_all(files: list[Path]) -> Iterator[tuple[Path, Waveform]]:
-    """Each file with its audio, read when it is asked for."""
+def read_all(files: list[Path]) -> list[tuple[Path, Waveform]]:
+    """Each file with its audio.
+
+    Raises:
+        AudioError: one cannot be read.
+    """
     from voiceid.audio import read_waveform
 
-    for file in files:
-        yield file, read_waveform(file)
+    return [(file, read_waveform(file)) for file in files]
 
 
 def record(device: str | None) -> Waveform:

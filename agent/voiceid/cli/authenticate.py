@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
 from voiceid.cli.arguments import (
     MIN_CHALLENGE,
@@ -16,15 +15,15 @@ from voiceid.cli.arguments import (
     Microphone,
     Name,
     RelyingParty,
-    check_source,
+    audio_source,
     decode_bytes,
-    one_waveform,
 )
 from voiceid.cli.context import command_app, context_of
 from voiceid.cli.decisions import decision_json, headline, reasons, scores
 from voiceid.cli.exit_codes import ExitCode, code_of_outcome
 from voiceid.cli.files import write_file
 from voiceid.cli.loading import load_pipeline, open_vault_and_key
+from voiceid.cli.output import plain
 
 app = command_app()
 
@@ -59,34 +58,27 @@ def authenticate(
     """
     context = context_of(ctx)
     settings = context.settings()
-    check_source([file] if file else [], microphone)
+    listen = audio_source(file, microphone, device)
     nonce = decode_bytes(challenge, "--challenge", least=MIN_CHALLENGE)
     identifier = decode_bytes(credential, "--credential") if credential else None
     vault, key = open_vault_and_key(settings)
     from voiceid.credentials.authenticator import Authenticator
     from voiceid.pipeline import AuthenticationRequest
 
-    Authenticator(vault, key).check_credential(name, rp_id=relying_party, credential_id=identifier)
+    authenticator = Authenticator(vault, key)
+    authenticator.check_credential(name, rp_id=relying_party, credential_id=identifier)
     pipeline = load_pipeline(settings)
     request = AuthenticationRequest(name, relying_party, nonce, identifier, purpose)
-    result = pipeline.authenticate(one_waveform(file, microphone, device), vault, key, request)
-    if result.envelope is not None:
-        write_file(output, result.envelope)
-    decision = result.decision
-    source = "microphone" if microphone else "file"
-    facts = {
-        "name": name,
-        "relying_party": relying_party,
-        "source": source,
-        "output": output if result.envelope is not None else None,
-        "envelope_bytes": len(result.envelope or b""),
-        "counter": result.counter,
-    }
+    result = pipeline.authenticate(listen(), vault, authenticator, request)
+    decision, envelope = result.decision, result.envelope
+    facts: dict[str, object] = {"name": name, "relying_party": relying_party, "output": None}
+    written = ""
+    if envelope is not None:
+        data, contents = envelope.to_bytes(), envelope.contents
+        write_file(output, data)
+        facts |= {"output": output, "envelope_bytes": len(data), "source": contents.source, "counter": contents.counter}
+        written = f"{output}: {len(data)} bytes, signed as source {contents.source}"
     context.emit(
-        decision_json(decision, **facts),
-        headline(decision, name),
-        reasons(decision),
-        scores(decision),
-        Text(f"{output}: {facts['envelope_bytes']} bytes, signed as source {source}" if result.envelope else ""),
+        decision_json(decision, **plain(facts)), headline(decision, name), reasons(decision), scores(decision), written
     )
     return code_of_outcome(decision.outcome)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import RenderableType
+from rich.text import Text
 
 from voiceid.cli.output import stdout, write_json
 from voiceid.settings import Settings, load_settings
@@ -42,7 +43,8 @@ class Context:
         else:
             console = stdout()
             for renderable in renderables:
-                console.print(renderable)
+                if renderable:
+                    console.print(renderable, markup=False, soft_wrap=isinstance(renderable, (str, Text)))
 
 
 def context_of(ctx: typer.Context) -> Context:

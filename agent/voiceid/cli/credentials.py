@@ -19,11 +19,10 @@ from voiceid.cli.arguments import (
     Name,
     RelyingParty,
     Yes,
-    check_source,
+    audio_source,
     confirm,
     decode_bytes,
     encode_bytes,
-    one_waveform,
 )
 from voiceid.cli.context import command_app, context_of
 from voiceid.cli.decisions import decision_json, headline, reasons
@@ -82,13 +81,13 @@ def register(
     """
     context = context_of(ctx)
     settings = context.settings()
-    check_source([file] if file else [], microphone)
+    listen = audio_source(file, microphone, device)
     nonce = decode_bytes(challenge, "--challenge", least=MIN_CHALLENGE)
     handle = decode_bytes(user_handle, "--user-handle") if user_handle else None
     vault, key = open_vault_and_key(settings)
     template = vault.load_template(name)
     pipeline = load_pipeline(settings)
-    decision = pipeline.decide(one_waveform(file, microphone, device), template)
+    decision = pipeline.decide(listen(), template)
     if not decision.accepted:
         context.emit(decision_json(decision, name=name), headline(decision, name), reasons(decision))
         return code_of_outcome(decision.outcome)

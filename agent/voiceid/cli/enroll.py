@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from voiceid.cli.arguments import Device, Microphone, Name, check_source
+from voiceid.cli.arguments import Device, Microphone, Name, check_source, read_all
 from voiceid.cli.context import command_app, context_of
 from voiceid.cli.guided import collect, finish, start_session
 from voiceid.cli.loading import all_templates, find_template, open_vault
@@ -38,8 +38,8 @@ def enroll(
     """
     context = context_of(ctx)
     settings = context.settings()
-    sources = files or []
-    check_source(sources, microphone)
+    check_source(files or [], microphone)
+    recordings = read_all(files or [])
     from voiceid.enrolment.names import check_name
 
     name = check_name(name)
@@ -47,7 +47,7 @@ def enroll(
     if find_template(vault, name) is not None:
         raise EnrolmentError(f"{name!r} is enrolled already; run 'voiceid users reenroll {name}' to start anew")
     session = start_session(settings, all_templates(vault))
-    utterances = collect(session, sources, device)
+    utterances = collect(session, recordings, device)
     result = finish(session, name, utterances, context)
     vault.save_template(result.template)
     template = result.template

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.text import Text
 
-from voiceid.cli.arguments import read_all, record
+from voiceid.cli.arguments import record
 from voiceid.cli.context import Context
 from voiceid.cli.loading import warn
 from voiceid.cli.output import plain, progress, stderr
@@ -39,17 +39,19 @@ def start_session(settings: Settings, others: list[Template]) -> EnrolmentSessio
         return EnrolmentSession(Judges.load(settings.models), settings, others)
 
 
-def collect(session: EnrolmentSession, files: list[Path], device: str | None) -> list[dict[str, Any]]:
-    """Feed ``files``, or recordings until it suffices, to ``session``; feedback on each goes to standard error.
+def collect(
+    session: EnrolmentSession, recordings: list[tuple[Path, Waveform]], device: str | None
+) -> list[dict[str, Any]]:
+    """Feed ``recordings``, or what is said until it suffices, to ``session``; feedback on each goes to standard error.
 
     Raises:
-        AudioError: a file cannot be read, or the microphone fails; nothing has been stored then.
+        AudioDeviceError: the microphone fails; nothing has been stored then.
     """
-    if not files:
+    if not recordings:
         return [_judge(session, source, waveform, stderr()) for source, waveform in _from_microphone(session, device)]
-    with progress("judging", len(files)) as bar:
+    with progress("judging", len(recordings)) as bar:
         heard = []
-        for path, waveform in read_all(files):
+        for path, waveform in recordings:
             heard.append(_judge(session, str(path), waveform, bar.console))
             bar.advance()
     return heard

@@ -6,7 +6,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from voiceid.cli.arguments import AudioFile, Device, Microphone, check_source, one_waveform
+from voiceid.cli.arguments import AudioFile, Device, Microphone, audio_source
 from voiceid.cli.context import command_app, context_of
 from voiceid.cli.decisions import decision_json, headline, reasons
 from voiceid.cli.exit_codes import ExitCode, code_of_outcome
@@ -32,10 +32,10 @@ def identify(
     """
     context = context_of(ctx)
     settings = context.settings()
-    check_source([file] if file else [], microphone)
+    listen = audio_source(file, microphone, device)
     templates = all_templates(open_vault(settings))
     pipeline = load_pipeline(settings)
-    result = pipeline.identify(one_waveform(file, microphone, device), templates)
+    result = pipeline.identify(listen(), templates)
     table = Table("candidate", "identity (llr)", box=None) if result.candidates else Text("")
     for name, llr in result.candidates[:5]:
         if isinstance(table, Table):

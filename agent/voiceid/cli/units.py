@@ -9,7 +9,7 @@ import typer
 from rich.text import Text
 
 from voiceid.cli.context import command_app, context_of
-from voiceid.cli.output import progress
+from voiceid.cli.output import progress, stderr
 
 app = command_app()
 
@@ -33,11 +33,14 @@ def units(
     with progress("tokenising"):
         from voiceid.audio import prepare, read_waveform
         from voiceid.models.store import find_model
+        from voiceid.units.packing import UnitSequence, bits_per_second, merge_runs
         from voiceid.units.tokenizer import Tokenizer
 
         utterance = prepare(read_waveform(file), settings.quality)
         tokenizer = Tokenizer(find_model(settings.models.units, "units"), threads=settings.models.threads)
         found = tokenizer.encode(utterance.samples, codebook=int(codebook))
+    merged, durations = merge_runs(found.tolist())
+    rate = bits_per_second(UnitSequence(int(codebook), merged, merged=True), utterance.seconds)
     context.emit(
         {
             "codebook": int(codebook),
@@ -45,6 +48,12 @@ def units(
             "rate_hz": 100,
             "seconds": utterance.seconds,
             "units": found,
+            "merged": merged,
+            "durations": durations,
+            "merged_bits_per_second": rate,
         },
         Text(" ".join(map(str, found.tolist()))),
     )
+    if not context.json:
+        summary = f"{len(found)} units in {utterance.seconds:.1f} s; {len(merged)} with runs merged, {rate:.0f} bit/s"
+        stderr().print(summary, style="dim")

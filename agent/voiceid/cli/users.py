@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from voiceid.cli.arguments import Device, Microphone, Name, Yes, check_source, confirm, encode_bytes
+from voiceid.cli.arguments import Device, Microphone, Name, Yes, check_source, confirm, encode_bytes, read_all
 from voiceid.cli.context import command_app, context_of
 from voiceid.cli.enroll import Files
 from voiceid.cli.guided import collect, finish, start_session
@@ -102,14 +102,14 @@ def reenroll(
     """
     context = context_of(ctx)
     settings = context.settings()
-    sources = files or []
-    check_source(sources, microphone)
+    check_source(files or [], microphone)
+    recordings = read_all(files or [])
     vault = open_vault(settings)
     former, credentials = vault.load_template(name), vault.credentials(name)
     stderr().print(_credential_lines(credentials), soft_wrap=True)
     confirm(f"Enrol {name!r} anew and lose {len(credentials)} credentials?", yes)
     session = start_session(settings, [t for t in all_templates(vault) if t.user_id != former.user_id])
-    utterances = collect(session, sources, device)
+    utterances = collect(session, recordings, device)
     result = finish(session, former.name, utterances, context)
     ended = vault.save_template(replace(result.template, user_id=former.user_id), replace=True)
     context.emit(

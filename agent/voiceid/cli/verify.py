@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from voiceid.cli.arguments import AudioFile, Device, Microphone, Name, check_source, one_waveform
+from voiceid.cli.arguments import AudioFile, Device, Microphone, Name, audio_source
 from voiceid.cli.context import command_app, context_of
 from voiceid.cli.decisions import decision_json, headline, reasons, scores, timings
 from voiceid.cli.exit_codes import ExitCode, code_of_outcome
@@ -30,11 +30,10 @@ def verify(
     """
     context = context_of(ctx)
     settings = context.settings()
-    check_source([file] if file else [], microphone)
+    listen = audio_source(file, microphone, device)
     template = find_template(open_vault(settings), name)
     pipeline = load_pipeline(settings)
-    waveform = one_waveform(file, microphone, device)
-    decision = pipeline.decide(waveform, template, name=name)
+    decision = pipeline.decide(listen(), template, name=name)
     context.emit(
         decision_json(decision, name=name),
         headline(decision, name),
