@@ -1,0 +1,132 @@
+"""From samples to units at 100 Hz: a CPC encoder and k-means codebooks in one ONNX graph.
+
+The graph takes a block of samples with the context that its convolutions need, and the LSTM's state. Every stream is
+cut into the same blocks from its start, however its samples arrive, so that streaming gives exactly the units of one
+pass. Unit t describes samples 160 t to 160 t + 160; it is known once the samples up to ``lookahead_seconds`` after its
+start, and the rest of its block, have been heard. Nothing is normalised over the utterance.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from voiceid.errors import ModelError
+from voiceid.models.session import Session
+from voiceid.models.store import VerifiedModel
+from voiceid.types import SAMPLE_RATE, Samples
+from voiceid.units.codebook import CODEBOOKS, codebook_hash
+
+HOP = 160
+"""Samples a unit."""
+RECEPTIVE = 465
+"""Samples that the convolutions see of each frame, of which ``LEFT`` lie before it."""
+LEFT = 153
+
+Units = NDArray[np.int16]
+State = dict[str, NDArray[np.float32]]
+
+
+class Tokenizer:
+    """The units role.
+
+    Card parameters: ``block_frames`` (frames a run of the graph), ``lookahead_frames`` (frames the encoder hears
+    beyond the one it judges), ``identity`` (hex digest of the weights).
+    """
+
+    def __init__(self, model: VerifiedModel, *, threads: int = 1) -> None:
+        """Load ``model``.
+
+        Raises:
+            ModelError: not a loadable model, or its card lacks a parameter or has other inputs and outputs.
+        """
+        self._session = Session(model, threads=threads)
+        self.card = model.card
+        try:
+            self._block = int(self.card.parameters["block_frames"])
+            self._lookahead = int(self.card.parameters["lookahead_frames"])
+            self._identity = str(self.card.parameters["identity"])
+            codebook_hash(self._identity, CODEBOOKS[0])
+            self._state_shape = tuple(int(size) for size in self.card.inputs["hidden"])
+            fits = self.card.inputs["waveform"] == [1, RECEPTIVE + (self._block - 1) * HOP]
+        except (KeyError, TypeError, ValueError) as error:
+            raise ModelError(f"card {self.card.name!r} is not a units card: {error}") from error
+        if not fits or not {f"units_{k}" for k in CODEBOOKS} <= set(self.card.outputs):
+            raise ModelError(f"card {self.card.name!r}: waveform input or unit outputs differ from its block_frames")
+
+    @property
+    def lookahead_seconds(self) -> float:
+        """From the start of a unit's frame to the last sample it depends on."""
+        return (self._lookahead * HOP + RECEPTIVE - LEFT) / SAMPLE_RATE
+
+    @property
+    def block_seconds(self) -> float:
+        """Units of a stream arrive in blocks of this length."""
+        return self._block * HOP / SAMPLE_RATE
+
+    def codebook_hash(self, codebook: int) -> bytes:
+        """What pins units of ``codebook`` to this model, see :func:`voiceid.units.codebook.codebook_hash`."""
+        return codebook_hash(self._identity, codebook)
+
+    def encode(self, samples: Samples, codebook: int = 100) -> Units:
+        """Units of one utterance: float32 (n,) at 16 kHz to int16 (n // 160,) in [0, codebook).
+
+        Raises:
+            ValueError: no such codebook, or ``samples`` is not one-dimensional.
+        """
+        stream = self.stream(codebook)
+        return np.concatenate((stream.push(samples), stream.finish()))
+
+    def stream(self, codebook: int = 100) -> UnitStream:
+        """A new stream of one utterance.
+
+        Raises:
+            ValueError: no such codebook.
+        """
+        if codebook not in CODEBOOKS:
+            raise ValueError(f"codebook {codebook!r}; use one of {', '.join(map(str, CODEBOOKS))}")
+        state = {name: np.zeros(self._state_shape, np.float32) for name in ("hidden", "cell")}
+        return UnitStream(self._session, f"units_{codebook}", self._block, self._lookahead, state)
+
+
+class UnitStream:
+    """One utterance that arrives in pieces of any size."""
+
+    def __init__(self, session: Session, output: str, block: int, lookahead: int, state: State) -> None:
+        self._session, self._output, self._block = session, output, block
+        self._state = state
+        self._pending = np.zeros(LEFT, np.float32)
+        self._skip = lookahead
+        self._heard = self._given = 0
+
+    def push(self, samples: Samples) -> Units:
+        """Take the next samples, float32 (n,); returns the units that are now certain, int16 (m,), often none."""
+        if samples.ndim != 1:
+            raise ValueError(f"samples of shape {samples.shape}; expected one dimension")
+        self._heard += len(samples)
+        return self._run(samples)
+
+    def finish(self) -> Units:
+        """End the utterance: the remaining units, so that ``heard samples // 160`` were given in all."""
+        missing = self._heard // HOP - self._given
+        if missing <= 0:
+            return np.zeros(0, np.int16)
+        blocks = -(-(missing + self._skip) // self._block)
+        needed = RECEPTIVE + (blocks * self._block - 1) * HOP
+        return self._run(np.zeros(max(0, needed - len(self._pending)), np.float32))[:missing]
+
+    def _run(self, samples: Samples) -> Units:
+        pending = np.concatenate((self._pending, samples))
+        length, step = RECEPTIVE + (self._block - 1) * HOP, self._block * HOP
+        units = [np.zeros(0, np.int16)]
+        start = 0
+        while start + length <= len(pending):
+            outputs = self._session.run(waveform=pending[None, start : start + length], **self._state)
+            self._state = {"hidden": outputs["hidden_out"], "cell": outputs["cell_out"]}
+            units.append(outputs[self._output][self._skip :].astype(np.int16))
+            self._skip = max(0, self._skip - self._block)
+            start += step
+        self._pending = pending[start:].astype(np.float32)
+        result = np.concatenate(units)
+        self._given += len(result)
+        return result

@@ -1,0 +1,97 @@
+"""Export the units role: CPC encoder and codebooks as one ONNX graph from a block of samples to unit ids."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import torch
+from torch import Tensor, nn
+
+from tools.train.networks.cpc import CPC, HOP, RECEPTIVE, load_checkpoint
+
+BLOCK_FRAMES = 20
+"""Frames a run of the graph, 200 ms."""
+
+
+class Tokens(nn.Module):
+    """Samples (1, n) and LSTM state (layers, 1, context) to ids (T,) of each codebook and the next state.
+
+    ``codebooks`` maps k to the weight (k, context) and bias (k,) of the score whose largest is the nearest centroid.
+    """
+
+    def __init__(self, model: CPC, codebooks: dict[int, tuple[Tensor, Tensor]]) -> None:
+        super().__init__()
+        self.model = model
+        self.sizes = tuple(sorted(codebooks))
+        self.scores = nn.ModuleList(nn.Linear(model.options["context"], k) for k in self.sizes)
+        for k, layer in zip(self.sizes, self.scores, strict=True):
+            layer.weight.data, layer.bias.data = (part.float().clone() for part in codebooks[k])
+
+    def forward(self, waveform: Tensor, hidden: Tensor, cell: Tensor) -> tuple[Tensor, ...]:
+        context, _, state = self.model(waveform, (hidden, cell), padded=False)
+        return (*(layer(context[0]).argmax(-1) for layer in self.scores), *state)
+
+
+def load_tokens(checkpoint: Path) -> Tokens:
+    """Read a checkpoint of ``tools.train.codebook``.
+
+    Raises:
+        ValueError: it holds no codebooks.
+    """
+    model, saved = load_checkpoint(checkpoint)
+    if "codebooks" not in saved:
+        raise ValueError(f"{checkpoint}: an encoder without codebooks; run tools.train.codebook on it first")
+    return Tokens(model, {int(k): (t["weight"], t["bias"]) for k, t in saved["codebooks"].items()}).eval()
+
+
+def identity(tokens: Tokens) -> str:
+    """Hex SHA-256 over every weight, in the order of their names."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(tokens.state_dict().items()):
+        digest.update(name.encode() + b"\0" + tensor.float().numpy().astype("<f4").tobytes())
+    return digest.hexdigest()
+
+
+def export(checkpoint: Path, output: Path, **options: Any) -> float:
+    """Write ``output`` from a checkpoint that holds an encoder and codebooks; ``block_frames`` is the one option.
+
+    Returns the largest deviation of the LSTM's state from torch, over ten blocks of a stream.
+
+    Raises:
+        ValueError: the checkpoint holds no codebooks, or the ids differ between torch and ONNX Runtime.
+    """
+    block = int(options.get("block_frames", BLOCK_FRAMES))
+    tokens = load_tokens(checkpoint)
+    lstm = tokens.model.gAR.baseNet
+    state = [torch.zeros(lstm.num_layers, 1, lstm.hidden_size) for _ in range(2)]
+    waveform = torch.zeros(1, RECEPTIVE + (block - 1) * HOP)
+    names = [f"units_{k}" for k in tokens.sizes]
+    torch.onnx.export(
+        tokens,
+        (waveform, *state),
+        str(output),
+        input_names=["waveform", "hidden", "cell"],
+        output_names=[*names, "hidden_out", "cell_out"],
+        opset_version=17,
+        dynamo=False,
+    )
+    session = onnxruntime.InferenceSession(str(output), providers=["CPUExecutionProvider"])
+    generator = torch.Generator().manual_seed(0)
+    mine = [part.numpy() for part in state]
+    worst, equal, total = 0.0, 0, 0
+    for _ in range(10):
+        noise = 0.05 * torch.randn(waveform.shape, generator=generator)
+        with torch.no_grad():
+            expected = [part.numpy() for part in tokens(noise, *state)]
+        found = session.run(None, {"waveform": noise.numpy(), "hidden": mine[0], "cell": mine[1]})
+        state, mine = [torch.from_numpy(part) for part in expected[-2:]], found[-2:]
+        worst = max(worst, *(float(np.abs(a - b).max()) for a, b in zip(expected[-2:], mine, strict=True)))
+        equal += sum(int((a == b).sum()) for a, b in zip(expected[:-2], found[:-2], strict=True))
+        total += len(names) * block
+    if equal < 0.99 * total:
+        raise ValueError(f"{output}: only {equal} of {total} ids agree with torch (state deviates by {worst:.1e})")
+    return worst

@@ -1,0 +1,78 @@
+"""Speech for unit discovery, prepared once and kept in one file, with phone labels where a transcript allows them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from tools.train.data.corpus import Item
+from voiceid.audio import prepare, read_waveform
+from voiceid.errors import AudioError
+
+HOP = 160
+
+
+@dataclass(frozen=True, slots=True)
+class Speech:
+    """Utterances laid end to end: ``samples`` int16 (n,), utterance i is ``samples[starts[i]:starts[i + 1]]``."""
+
+    names: tuple[str, ...]
+    samples: NDArray[np.int16]
+    starts: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def utterance(self, i: int) -> NDArray[np.float32]:
+        """Samples of utterance ``i``: float32 (n,), levelled and trimmed."""
+        part: NDArray[np.float32] = self.samples[self.starts[i] : self.starts[i + 1]].astype(np.float32) / 32768
+        return part
+
+
+def load_speech(items: Sequence[Item], cache: Path) -> Speech:
+    """The prepared utterances of ``items``, in order; read from ``cache`` where they were prepared before.
+
+    Files that cannot be read are kept as empty utterances.
+    """
+    names = tuple(f"{item.path.parent.name}/{item.path.name}" for item in items)
+    key = hashlib.sha256("\n".join(str(item.path) for item in items).encode()).hexdigest()[:12]
+    file = cache / f"speech-{key}.npz"
+    if not file.exists():
+        parts = [_prepared(item.path) for item in tqdm(items, desc="prepare", unit="file")]
+        starts = np.concatenate(([0], np.cumsum([len(part) for part in parts]))).astype(np.int64)
+        cache.mkdir(parents=True, exist_ok=True)
+        temporary = file.with_suffix(".tmp.npz")
+        np.savez(temporary, samples=np.concatenate(parts), starts=starts)
+        temporary.rename(file)
+    with np.load(file) as table:
+        return Speech(names, table["samples"], table["starts"])
+
+
+def _prepared(path: Path) -> NDArray[np.int16]:
+    try:
+        samples = prepare(read_waveform(path)).samples
+    except AudioError:
+        return np.zeros(0, np.int16)
+    return (samples * 32767).round().astype(np.int16)
+
+
+def load_phones(file: Path, speech: Speech) -> list[NDArray[np.int16] | None]:
+    """Phone numbers at 100 Hz for each utterance of ``speech`` from ``file`` (see :mod:`tools.train.phones`)."""
+    with np.load(file) as table:
+        known: dict[str, NDArray[np.int16]] = {name: table[name] for name in table.files}
+    return [known.get(name) for name in speech.names]
+
+
+def write_json(path: Path, value: object) -> None:
+    """Write ``value`` as JSON, atomically."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(json.dumps(value, indent=1) + "\n", "utf-8")
+    temporary.replace(path)
