@@ -57,9 +57,10 @@ def add_noise(samples: Samples, noise: Samples, snr_db: float, rng: np.random.Ge
 
 def coloured_noise(length: int, exponent: float, rng: np.random.Generator) -> Samples:
     """Gaussian noise of unit RMS with power falling as 1/f**exponent: 0 white, 1 pink, 2 brown, -1 blue."""
-    spectrum = np.fft.rfft(rng.standard_normal(length))
-    frequency = np.maximum(np.fft.rfftfreq(length, 1 / SAMPLE_RATE), 20.0)
-    noise = np.fft.irfft(spectrum * frequency ** (-exponent / 2), length)
+    size = 1 << max(length - 1, 1).bit_length()
+    spectrum = np.fft.rfft(rng.standard_normal(size))
+    frequency = np.maximum(np.fft.rfftfreq(size, 1 / SAMPLE_RATE), 20.0)
+    noise = np.fft.irfft(spectrum * frequency ** (-exponent / 2), size)[:length]
     return (noise / max(float(np.sqrt(np.mean(noise**2))), 1e-12)).astype(np.float32)
 
 
@@ -74,7 +75,7 @@ def convolve(samples: Samples, response: ArrayLike) -> Samples:
         raise ValueError("an impulse response of zeros would silence the audio")
     size = len(samples) + len(taps) - 1
     fft = 1 << (size - 1).bit_length()
-    out = np.fft.irfft(np.fft.rfft(samples, fft) * np.fft.rfft(taps / energy, fft), fft)
+    out: Floats = np.fft.irfft(np.fft.rfft(samples, fft) * np.fft.rfft(taps / energy, fft), fft)
     delay = int(np.argmax(np.abs(taps)))
     return out[delay : delay + len(samples)].astype(np.float32)
 
@@ -193,7 +194,7 @@ def response_filter(frequencies: ArrayLike, gains_db: ArrayLike, *, taps: int = 
     cepstrum = np.fft.irfft(np.maximum(gain, -80.0) / 20 * np.log(10), size)
     cepstrum[1 : size // 2] *= 2
     cepstrum[size // 2 + 1 :] = 0
-    response = np.fft.irfft(np.exp(np.fft.rfft(cepstrum, size)), size)[:taps]
+    response: Floats = np.fft.irfft(np.exp(np.fft.rfft(cepstrum, size)), size)[:taps]
     fade = taps // 8
     response[-fade:] *= 0.5 * (1 + np.cos(np.pi * np.arange(1, fade + 1) / fade))
     return response
