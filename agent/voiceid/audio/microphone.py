@@ -18,6 +18,8 @@ MAX_SECONDS = 15.0
 """Longest recording."""
 END_SILENCE = 1.0
 """Seconds without speech after which an utterance is over."""
+MIN_SPEECH = 0.3
+"""Seconds of speech that make an utterance; less is a cough, and the recording goes on."""
 WAIT = 5.0
 """Seconds without a single block after which a device counts as lost."""
 BLOCK = 0.1
@@ -126,7 +128,8 @@ def record_utterance(
 
 def _is_over(samples: Samples, end_silence: float) -> bool:
     speech = speech_segments(samples)
-    return bool(speech) and len(samples) / SAMPLE_RATE - speech[-1].end >= end_silence
+    enough = sum(segment.seconds for segment in speech) >= MIN_SPEECH
+    return enough and len(samples) / SAMPLE_RATE - speech[-1].end >= end_silence
 
 
 def _supported_rate(portaudio: Any, microphone: Microphone) -> int:

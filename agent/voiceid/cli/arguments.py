@@ -41,20 +41,25 @@ def audio_source(file: Path | None, microphone: bool, device: str | None) -> Cal
     Raises:
         AudioError: the file cannot be read, or there is no microphone.
     """
-    check_source([file] if file else [], microphone)
+    check_source([file] if file else [], microphone, device)
     if file is None:
-        from voiceid.audio.microphone import choose_microphone
-
-        choose_microphone(device)
         return lambda: record(device)
     waveform = read_all([file])[0][1]
     return lambda: waveform
 
 
-def check_source(files: list[Path], microphone: bool) -> None:
-    """Insist on files or the microphone, not both."""
+def check_source(files: list[Path], microphone: bool, device: str | None) -> None:
+    """Insist on files or the microphone, not both, and on a microphone that is there.
+
+    Raises:
+        AudioDeviceError: there is none.
+    """
     if bool(files) == microphone:
         raise typer.BadParameter("give either audio files or --microphone")
+    if microphone:
+        from voiceid.audio.microphone import choose_microphone
+
+        choose_microphone(device)
 
 
 def read_all(files: list[Path]) -> list[tuple[Path, Waveform]]:

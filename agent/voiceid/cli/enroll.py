@@ -38,7 +38,7 @@ def enroll(
     """
     context = context_of(ctx)
     settings = context.settings()
-    check_source(files or [], microphone)
+    check_source(files or [], microphone, device)
     recordings = read_all(files or [])
     from voiceid.enrolment.names import check_name
 

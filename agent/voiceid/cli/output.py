@@ -37,6 +37,7 @@ def _console(*, error: bool) -> Console:
 def write_json(value: Any) -> None:
     """Write ``value`` (dataclasses, arrays, enums, paths and bytes allowed) as one JSON document."""
     sys.stdout.write(json.dumps(plain(value), ensure_ascii=False, indent=2, allow_nan=False) + "\n")
+    sys.stdout.flush()
 
 
 def plain(value: Any) -> Any:

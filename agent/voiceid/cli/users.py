@@ -102,7 +102,7 @@ def reenroll(
     """
     context = context_of(ctx)
     settings = context.settings()
-    check_source(files or [], microphone)
+    check_source(files or [], microphone, device)
     recordings = read_all(files or [])
     vault = open_vault(settings)
     former, credentials = vault.load_template(name), vault.credentials(name)

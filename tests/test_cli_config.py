@@ -1,0 +1,61 @@
+"""``voiceid config`` and editing the configuration file."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.cli_helpers import voiceid
+from voiceid.cli.config_file import set_key, to_toml
+from voiceid.cli.exit_codes import ExitCode
+from voiceid.settings import Settings, load_settings
+
+
+def test_show_prints_toml_that_gives_the_same_settings(tmp_path: Path) -> None:
+    config = tmp_path / "in.toml"
+    config.write_text('[models]\noperating_point = "strict"\n[paths]\nvault = "/srv/voices"\n')
+    shown = tmp_path / "out.toml"
+    shown.write_text(voiceid("config", "show", "--config", config).out)
+    assert load_settings(shown) == load_settings(config)
+    assert tomllib.loads(to_toml(Settings()))["quality"]["min_net_speech"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("[models]\nidentiy = 'x'\n", "unknown key 'identiy'"),
+        ("[quality]\nmin_net_speech = 'long'\n", "expected float"),
+        ("[models]\nthreads = true\n", "expected int"),
+        ("[models]\noperating_point = 'lax'\n", "'convenience', 'balanced', 'strict'"),
+        ("[models\n", "not valid TOML"),
+        ("[quality]\nmax_clipped = 2\n", "between 0 and 1"),
+    ],
+)
+@pytest.mark.parametrize("command", [("config", "check"), ("users", "list"), ("models", "list")])
+def test_a_wrong_configuration_stops_every_command(
+    tmp_path: Path, text: str, problem: str, command: tuple[str, str]
+) -> None:
+    config = tmp_path / "config.toml"
+    config.write_text(text)
+    ran = voiceid(*command, "--config", config, "--json")
+    assert ran.code is ExitCode.SETTINGS and ran.out == ""
+    assert problem in ran.error["message"] and str(config) in ran.error["message"]
+
+
+def test_a_missing_configuration_that_was_named_is_an_error(tmp_path: Path) -> None:
+    ran = voiceid("config", "show", "--config", tmp_path / "none.toml")
+    assert ran.code is ExitCode.SETTINGS and "no such configuration file" in ran.err
+
+
+def test_set_key_makes_replaces_and_keeps_the_rest(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "config.toml"
+    set_key(path, "models", "identity", "first")
+    path.write_text("# mine\n" + path.read_text() + "threads = 2  # two\n[paths]\nvault = '/v'\n")
+    set_key(path, "models", "identity", 'with "quotes" and \\')
+    set_key(path, "models", "units", "u")
+    table = tomllib.loads(path.read_text())
+    assert table["models"] == {"identity": 'with "quotes" and \\', "threads": 2, "units": "u"}
+    assert table["paths"] == {"vault": "/v"} and path.read_text().startswith("# mine\n")
+    assert [p.name for p in path.parent.iterdir()] == ["config.toml"]

@@ -1,0 +1,160 @@
+"""The root command: help, version, global options anywhere, exit codes and how errors are told."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+from tests.cli_helpers import voiceid
+from voiceid import __version__, errors
+from voiceid.cli.exit_codes import ExitCode, code_of_error, code_of_outcome
+from voiceid.cli.group import COMMANDS, global_options_first
+from voiceid.cli.output import plain
+from voiceid.types import Outcome
+
+
+def run_process(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", "from voiceid.cli.main import main; main()", *arguments],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+    )
+
+
+def test_help_names_every_command_and_exit_code() -> None:
+    ran = voiceid("--help")
+    assert ran.code is ExitCode.ACCEPTED
+    assert all(name in ran.out for name in COMMANDS)
+    assert all(f"{code.value:>3}" in ran.out and code.meaning[:30] in ran.out for code in ExitCode)
+
+
+def test_help_loads_no_heavy_module() -> None:
+    script = (
+        "import sys\n"
+        "from voiceid.cli.main import app\n"
+        "try:\n    app(['--help'])\nexcept SystemExit:\n    pass\n"
+        "print([m for m in ('numpy', 'onnxruntime', 'cryptography', 'soundfile', 'matplotlib') if m in sys.modules])"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip().endswith("[]")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help_with_its_summary_and_the_global_options(name: str) -> None:
+    command = typer.main.get_command(importlib.import_module(f"voiceid.cli.{name}").app)
+    ran = voiceid(name, "--help")
+    assert ran.code is ExitCode.ACCEPTED
+    assert "may follow the command" in " ".join(ran.out.split())
+    assert command.help and command.help.split()[0].strip(".,") in COMMANDS[name]
+
+
+def test_version() -> None:
+    assert voiceid("--version").out.strip() == f"voiceid {__version__}"
+
+
+def test_no_argument_shows_help_and_is_a_usage_error() -> None:
+    assert voiceid().code is ExitCode.USAGE
+
+
+@pytest.mark.parametrize("arguments", [["verfy"], ["verify"], ["units", "--codebook", "64", "x"], ["--nonsense"]])
+def test_wrong_usage(arguments: list[str]) -> None:
+    ran = voiceid(*arguments)
+    assert ran.code is ExitCode.USAGE
+    assert ran.err.startswith("error: ") and len(ran.err.strip().splitlines()) == 1
+
+
+def test_a_misspelt_command_is_suggested() -> None:
+    assert "'verify'" in voiceid("verfy").err
+
+
+def test_errors_are_json_with_json_anywhere(tmp_path: Path) -> None:
+    for arguments in (["--json", "users", "list"], ["users", "--json", "list"], ["users", "list", "--json"]):
+        ran = voiceid(*arguments, "--vault", tmp_path / "none")
+        assert ran.code is ExitCode.VAULT and ran.out == ""
+        assert ran.error["type"] == "VaultError" and ran.error["exit_code"] == 25 and ran.error["exit_name"] == "vault"
+        assert str(tmp_path / "none") in ran.error["message"]
+
+
+def test_usage_errors_are_json_too() -> None:
+    assert voiceid("verify", "--json").error["exit_name"] == "usage"
+
+
+def test_global_options_move_before_the_command() -> None:
+    moved = global_options_first(["verify", "ada", "--vault", "v", "--json", "x.wav", "--config=c", "--", "--json"])
+    assert moved == ["--vault", "v", "--json", "--config=c", "verify", "ada", "x.wav", "--", "--json"]
+    assert global_options_first(["users", "list", "--vault"]) == ["--vault", "users", "list"]
+
+
+def test_vault_option_and_configuration_reach_the_settings(tmp_path: Path) -> None:
+    config = tmp_path / "c.toml"
+    config.write_text("[models]\nthreads = 2\n")
+    settings = voiceid("config", "show", "--json", "--config", config, "--vault", tmp_path / "v").json
+    assert settings["models"]["threads"] == 2 and settings["paths"]["vault"] == str(tmp_path / "v")
+
+
+def test_every_error_class_has_an_exit_code_of_its_own() -> None:
+    classes = [c for c in vars(errors).values() if isinstance(c, type) and issubclass(c, errors.VoiceIdError)]
+    codes = [code_of_error(c("x")) for c in classes if c is not errors.VoiceIdError]
+    assert ExitCode.INTERNAL not in codes
+    assert len(set(codes)) == len(codes)
+
+
+def test_every_outcome_has_an_exit_code() -> None:
+    codes = {code_of_outcome(outcome) for outcome in Outcome}
+    assert len(codes) == len(Outcome) and code_of_outcome(Outcome.ACCEPTED) == 0
+    assert all(10 <= code < 20 for code in codes if code)
+
+
+def test_unexpected_errors_show_no_traceback_unless_asked() -> None:
+    script = (
+        "from voiceid.cli import main, context\n"
+        "def broken(*a): raise KeyError('fuse')\n"
+        "context.Context.settings = broken\n"
+        "main.app(['config', 'show'])"
+    )
+    quiet = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert quiet.returncode == ExitCode.INTERNAL and len(quiet.stderr.strip().splitlines()) == 1
+    assert "KeyError" in quiet.stderr and "VOICEID_DEBUG" in quiet.stderr
+    loud = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, env={**os.environ, "VOICEID_DEBUG": "1"}
+    )
+    assert "Traceback" in loud.stderr
+
+
+def test_a_full_output_device_is_a_system_error() -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("this system has no /dev/full")
+    with Path("/dev/full").open("w") as full:
+        ran = subprocess.run(
+            [sys.executable, "-c", "from voiceid.cli.main import main; main()", "config", "show", "--json"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert ran.returncode == ExitCode.SYSTEM and "No space left" in ran.stderr and "Traceback" not in ran.stderr
+
+
+def test_pipes_get_no_colour_and_terminals_obey_no_color() -> None:
+    assert "\x1b[" not in run_process("--help").stdout
+    assert "\x1b[" not in run_process("nonsense", NO_COLOR="1").stderr
+
+
+def test_plain_turns_values_into_json() -> None:
+    import numpy as np
+
+    value = {
+        "a": np.float32(1.5),
+        "b": np.arange(3, dtype=np.int16),
+        "c": b"\xff\xfe",
+        "d": float("nan"),
+        "e": Path("/x"),
+    }
+    assert json.loads(json.dumps(plain(value))) == {"a": 1.5, "b": [0, 1, 2], "c": "__4", "d": None, "e": "/x"}

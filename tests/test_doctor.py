@@ -1,0 +1,78 @@
+"""Doctor: each check finds what it is for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli_helpers import voiceid
+from voiceid.cli.exit_codes import ExitCode
+from voiceid.credentials.keys import create_device_key
+from voiceid.doctor import Check, Status, run_checks
+from voiceid.enrolment.vault import Vault
+
+
+def find(checks: tuple[Check, ...], name: str) -> Check:
+    return next(check for check in checks if check.name == name)
+
+
+@pytest.fixture
+def vault(tmp_path: Path) -> Path:
+    folder = tmp_path / "vault"
+    folder.mkdir(mode=0o700)
+    Vault.open(folder, create_device_key(folder / "device.key"), create=True)
+    return folder
+
+
+def test_a_sound_vault_passes(vault: Path) -> None:
+    checks = run_checks(None, vault)
+    assert {find(checks, name).status for name in ("vault", "device key", "records", "python", "clock")} == {Status.OK}
+    assert find(checks, "records").detail == "0 users"
+
+
+def test_no_vault_yet_is_fine(tmp_path: Path) -> None:
+    checks = run_checks(None, tmp_path / "none" / "vault")
+    assert {find(checks, name).status for name in ("vault", "device key", "records")} == {Status.OK}
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_vault_open_to_others_fails_with_the_command_to_run(vault: Path) -> None:
+    vault.chmod(0o755)
+    check = find(run_checks(None, vault), "vault")
+    assert check.status is Status.FAIL and "0755" in check.detail and check.advice == f"chmod 700 {vault}"
+
+
+def test_a_readable_or_missing_device_key_fails(vault: Path) -> None:
+    (vault / "device.key").chmod(0o644)
+    assert find(run_checks(None, vault), "device key").status is Status.FAIL
+    (vault / "device.key").unlink()
+    check = find(run_checks(None, vault), "device key")
+    assert check.status is Status.FAIL and "restore" in check.advice
+
+
+def test_another_device_key_fails(vault: Path) -> None:
+    (vault / "device.key").unlink()
+    create_device_key(vault / "device.key")
+    check = find(run_checks(None, vault), "records")
+    assert check.status is Status.FAIL and "another device key" in check.detail
+
+
+def test_a_wrong_configuration_fails_but_the_other_checks_run(tmp_path: Path, vault: Path) -> None:
+    config = tmp_path / "config.toml"
+    config.write_text("[models]\nnonsense = 1\n")
+    checks = run_checks(config, vault)
+    assert find(checks, "configuration").status is Status.FAIL
+    assert find(checks, "vault").status is Status.OK
+
+
+def test_missing_models_fail(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("VOICEID_MODELS", str(tmp_path))
+    ran = voiceid("doctor", "--vault", tmp_path / "v", "--json")
+    assert ran.code is ExitCode.CHECK_FAILED and ran.json["ok"] is False
+    check = next(check for check in ran.json["checks"] if check["name"] == "models")
+    assert check["status"] == "fail" and "no such model card" in check["detail"] and check["advice"]
+
+
+def test_every_problem_comes_with_advice(tmp_path: Path) -> None:
+    assert all(check.advice for check in run_checks(None, tmp_path / "v") if check.status is not Status.OK)

@@ -1,0 +1,144 @@
+"""Recording: without a sound card a clear error; with a PulseAudio null sink, real audio in real time."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import soundfile
+
+from tests.cli_helpers import voiceid
+from voiceid.audio import read_waveform
+from voiceid.cli.exit_codes import ExitCode
+
+RECORD = """
+import json, subprocess, sys
+from voiceid.audio.microphone import choose_microphone, list_microphones, record_utterance
+from voiceid.audio import prepare
+from voiceid.errors import AudioDeviceError
+names = [m.name for m in list_microphones()]
+heard = []
+def progress(seconds, rms):
+    if not heard and len(sys.argv) > 2:
+        subprocess.Popen(["paplay", "--device=vmic", sys.argv[2]])
+    heard.append(seconds)
+try:
+    waveform = record_utterance(max_seconds=float(sys.argv[1]), on_progress=progress)
+    speech = prepare(waveform).quality.net_speech
+    print(json.dumps([names, waveform.source, waveform.seconds, speech, len(heard)]))
+except AudioDeviceError as error:
+    print(json.dumps([names, str(error)]))
+"""
+
+
+@pytest.fixture(scope="module")
+def null_sink(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """Environment of a PulseAudio server of our own whose default source plays back what is sent to its sink."""
+    tools = ("pulseaudio", "pactl", "paplay")
+    if missing := [tool for tool in tools if shutil.which(tool) is None]:
+        pytest.skip(f"{', '.join(missing)} not installed (apt: pulseaudio pulseaudio-utils libasound2-plugins)")
+    home = tmp_path_factory.mktemp("pulse")
+    runtime = home / "run"
+    runtime.mkdir(mode=0o700)
+    environment = {
+        **os.environ,
+        "HOME": str(home),
+        "XDG_RUNTIME_DIR": str(runtime),
+        "PULSE_RUNTIME_PATH": str(runtime / "pulse"),
+    }
+    (home / ".asoundrc").write_text("pcm.!default { type pulse }\nctl.!default { type pulse }\n")
+    server = subprocess.Popen(
+        [
+            *("pulseaudio", "--daemonize=no", "--exit-idle-time=-1", "-n", "--load=module-native-protocol-unix"),
+            "--load=module-null-sink sink_name=vmic rate=16000 channels=1 format=s16le",
+            "--load=module-remap-source master=vmic.monitor source_name=mic",
+        ],
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        for _ in range(50):
+            ready = subprocess.run(["pactl", "set-default-source", "mic"], env=environment, capture_output=True)
+            if ready.returncode == 0:
+                break
+            time.sleep(0.1)
+        else:
+            pytest.skip("PulseAudio does not start here")
+        yield environment
+    finally:
+        server.terminate()
+        server.wait(5)
+
+
+def record(environment: dict[str, str], seconds: float, *clips: Path) -> list[Any]:
+    """Record for at most ``seconds`` in a process of its own that plays ``clips`` once it records."""
+    command = [sys.executable, "-c", RECORD, str(seconds), *map(str, clips)]
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    result: list[Any] = json.loads(ran.stdout)
+    return result
+
+
+@pytest.fixture
+def no_sound(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A home and runtime folder without any sound server."""
+    for variable in ("HOME", "XDG_RUNTIME_DIR", "PULSE_RUNTIME_PATH"):
+        monkeypatch.setenv(variable, str(tmp_path))
+    from voiceid.audio.microphone import list_microphones
+    from voiceid.errors import AudioDeviceError
+
+    try:
+        if list_microphones():
+            pytest.skip("this machine has a microphone")
+    except AudioDeviceError:
+        pass
+
+
+@pytest.mark.usefixtures("no_sound")
+@pytest.mark.parametrize("command", [("verify", "ada"), ("identify",), ("enroll", "ada")])
+def test_without_a_microphone_the_error_says_what_to_do(tmp_path: Path, command: tuple[str, ...]) -> None:
+    ran = voiceid(*command, "--microphone", "--json", "--vault", tmp_path / "v")
+    assert ran.code is ExitCode.DEVICE and ran.out == ""
+    assert "audio file" in ran.error["message"]
+    assert not (tmp_path / "v").exists()
+
+
+def test_without_portaudio_the_package_is_named() -> None:
+    script = (
+        "import sys\n"
+        "class Absent:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'sounddevice':\n            raise OSError('PortAudio library not found')\n"
+        "sys.meta_path.insert(0, Absent())\n"
+        "from voiceid.cli.main import app\napp(['identify', '--microphone'])"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert ran.returncode == ExitCode.DEVICE and "apt install libportaudio2" in ran.stderr
+
+
+def test_files_and_microphone_exclude_each_other(tmp_path: Path) -> None:
+    assert voiceid("verify", "ada", tmp_path / "x.wav", "--microphone").code is ExitCode.USAGE
+    assert voiceid("verify", "ada").code is ExitCode.USAGE
+
+
+def test_recording_stops_after_the_speech(null_sink: dict[str, str], speech: Path, tmp_path: Path) -> None:
+    waveform = read_waveform(speech)
+    clip = tmp_path / "clip.wav"
+    soundfile.write(clip, waveform.samples[: 2 * 16_000], 16_000)
+    names, source, seconds, net_speech, blocks = record(null_sink, 12, clip)
+    assert names and source == "microphone"
+    assert 2 < seconds < 8 and 0.8 < net_speech < 2.2
+    assert blocks == pytest.approx(seconds * 10, abs=2)
+
+
+def test_a_muted_microphone_is_an_error(null_sink: dict[str, str]) -> None:
+    _, message = record(null_sink, 0.5)
+    assert "digital silence" in str(message) and "unmute" in str(message)
