@@ -8,17 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tools.train.data.augment import (
-    add_noise,
-    apply_response,
-    band_gains,
-    coloured_noise,
-    convolve,
-    microphone_response,
-    random_room,
-    response_filter,
-    room_response,
-)
+from tools.train.data.replay import Bank, simulate_replay
 from voiceid.audio import prepare
 from voiceid.types import SAMPLE_RATE, Samples, Source, Waveform
 
@@ -52,19 +42,8 @@ def copy_synthesis(samples: Samples, rng: np.random.Generator) -> Samples:
 
 
 def replay(samples: Samples, rng: np.random.Generator) -> Samples:
-    """A recording played by a small loudspeaker in a room and picked up by the microphone.
-
-    A physical simulation: the loudspeaker's band and its compression at high excursion, the room by image sources, the
-    microphone's response, and noise 30 dB down. It shows the path; it does not stand for real loudspeakers.
-    """
-    grid = np.geomspace(20.0, SAMPLE_RATE / 2, 128)
-    low, high = rng.uniform(250, 450), rng.uniform(4000, 6500)
-    gains = band_gains(grid, low, high) + 5 * np.exp(-((np.log2(grid / (1.3 * low)) / 0.4) ** 2))
-    driven = np.tanh(2.0 * samples / np.abs(samples).max()) / 2.0
-    played = apply_response(driven.astype(np.float32), response_filter(grid, gains))
-    heard = convolve(played, room_response(random_room(rng, distance=(0.3, 1.0)), rng))
-    recorded = apply_response(heard, microphone_response(rng))
-    return add_noise(recorded, coloured_noise(len(recorded), 1.0, rng), 30.0, rng)
+    """A recording played by a loudspeaker in a room: simulated, with equipment that no model was trained on."""
+    return simulate_replay(samples, Bank("test", noises=(), rooms=(), cabinets=()), rng).samples
 
 
 def splice(opening: Samples, rest: Samples) -> Samples:
