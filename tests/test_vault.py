@@ -362,6 +362,13 @@ def test_open_vault_makes_a_key_once_and_never_for_an_existing_vault(tmp_path, m
     assert not (paths.vault / "device.key").exists()
 
 
+def test_a_record_too_large_to_be_read_again_is_not_written(vault):
+    vault.save_template(make_template())
+    with pytest.raises(VaultError, match="too many for a record"):
+        vault.save_lockout("Ada", bytes(2**20))
+    assert vault.load_lockout("Ada") is None
+
+
 def test_os_errors_are_told_in_words(tmp_path):
     for number, words in ((errno.ENOSPC, "disk full"), (errno.EDQUOT, "disk full"), (errno.EROFS, "read-only")):
         with pytest.raises(VaultError, match=words), files.explain(tmp_path):

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from voiceid.credentials.authenticator import Authenticator
+from voiceid.credentials.envelope import SpeechUnits
 from voiceid.credentials.keys import DeviceKey
 from voiceid.enrolment.template import Template
+from voiceid.enrolment.vault import Vault
 from voiceid.models.card import Card
-from voiceid.types import Decision, Outcome
+from voiceid.relying_party import verify, verify_registration
+from voiceid.types import Decision, Outcome, Source
+from voiceid.units.privacy import PrivacyProfile
 
 DEVICE_KEY = DeviceKey(bytes(range(32)))
 OTHER_KEY = DeviceKey(bytes(range(1, 33)))
@@ -47,3 +52,44 @@ def make_template(name="Ada", *, seed=0, count=3, dimension=64, **fields):
 def accepted(name="Ada"):
     """An acceptance of ``name``."""
     return Decision(Outcome.ACCEPTED, ("accepted",), user=name)
+
+
+RP = "shop.example.org"
+NONCE = bytes(range(100, 132))
+CODEBOOK_HASH = bytes(range(200, 232))
+UNITS = [5, 5, 5, 17, 17, 99, 0, 0, 5, 5, 42] * 20
+
+
+class Party:
+    """One user enrolled and registered at one relying party."""
+
+    def __init__(self, folder, *, name="Ada", device_key=DEVICE_KEY, rp_id=RP):
+        self.name, self.rp_id = name, rp_id
+        self.vault = Vault.open(folder, device_key, create=True)
+        self.template = make_template(name)
+        self.vault.save_template(self.template)
+        self.authenticator = Authenticator(self.vault, device_key)
+        self.registered = self.register()
+        self.registration = verify_registration(
+            self.registered.response, expected_challenge=NONCE, expected_rp_id=rp_id
+        )
+
+    def register(self, **fields):
+        fields = {"rp_id": self.rp_id, "challenge": NONCE, "decision": accepted(self.name), **fields}
+        return self.authenticator.register(self.name, **fields)
+
+    def authenticate(self, **fields):
+        fields = {
+            "rp_id": self.rp_id,
+            "nonce": NONCE,
+            "source": Source.MICROPHONE,
+            "decision": accepted(self.name),
+            "credential_id": self.registration.credential_id,
+            "units": SpeechUnits.share(UNITS, PrivacyProfile(), CODEBOOK_HASH),
+            **fields,
+        }
+        return self.authenticator.authenticate(self.name, **fields)
+
+    def verify(self, data, **fields):
+        fields = {"registration": self.registration, "expected_nonce": NONCE, "expected_rp_id": self.rp_id, **fields}
+        return verify(data, **fields)

@@ -115,7 +115,7 @@ class Authenticator:
             user_handle=handle,
             enrolment_id=template.enrolment_id,
             public_key=fido_cbor.encode(public_key),
-            created=int(time.time()),
+            created=self._next_moment(name),
         )
         self._vault.save_credential(name, credential)
         authenticator_data = AuthenticatorData.create(
@@ -206,6 +206,10 @@ class Authenticator:
         if decision.user != template.name:
             raise CredentialError("the decision accepted somebody else than the user whose credential is asked for")
         return template
+
+    def _next_moment(self, name: str) -> int:
+        """Now in Unix seconds, but after every credential of ``name``: the clock of a Pi may go back."""
+        return max([int(time.time()), *(credential.created + 1 for credential in self._vault.credentials(name))])
 
     def _private_key(self, template: Template, sealed: _Sealed, rp_id: str) -> ec.EllipticCurvePrivateKey:
         return derive_private_key(

@@ -19,6 +19,7 @@ but the assertion)): the assertion signs all of it, and any WebAuthn library can
 from __future__ import annotations
 
 import hashlib
+import struct
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -54,6 +55,12 @@ _DOMAIN = b"voiceid-envelope-v1"
 _MAX_TIME = 2**53
 _MAX_COUNTER = 2**32
 _MAX_CREDENTIAL_ID = 1023
+_MAX_CLIENT_DATA = 4096
+_AUTHENTICATOR_DATA_BYTES = 37
+_MAX_SIGNATURE = 72
+
+MALFORMED = (ValueError, LookupError, TypeError, AttributeError, RecursionError, struct.error)
+"""What fido2's parsers raise on malformed input."""
 
 _CONTENT_FIELDS: dict[str, type] = {
     "version": int,
@@ -168,11 +175,26 @@ class Contents:
 
 @dataclass(frozen=True, slots=True)
 class Assertion:
-    """The WebAuthn assertion, as its three byte strings."""
+    """The WebAuthn assertion, as its three byte strings.
+
+    Raises:
+        EnvelopeError: one has an impossible length.
+    """
 
     client_data: bytes
     authenticator_data: bytes
     signature: bytes
+
+    def __post_init__(self) -> None:
+        if not 1 <= len(self.client_data) <= _MAX_CLIENT_DATA:
+            raise EnvelopeError(f"assertion: client data of {len(self.client_data)} bytes")
+        if len(self.authenticator_data) != _AUTHENTICATOR_DATA_BYTES:
+            raise EnvelopeError(
+                f"assertion: authenticator data of {len(self.authenticator_data)} bytes, "
+                f"expected {_AUTHENTICATOR_DATA_BYTES}: no attested credential, no extensions"
+            )
+        if not 1 <= len(self.signature) <= _MAX_SIGNATURE:
+            raise EnvelopeError(f"assertion: signature of {len(self.signature)} bytes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +258,7 @@ class Envelope:
                 authenticator_data=AuthenticatorData(self.assertion.authenticator_data),
                 signature=self.assertion.signature,
             )
-        except (ValueError, LookupError, TypeError, AttributeError) as error:
+        except MALFORMED as error:
             raise EnvelopeError(f"envelope: malformed assertion ({error})") from None
         return dict(
             AuthenticationResponse(

@@ -70,6 +70,16 @@ def write_atomic(path: Path, data: bytes, *, shred_old: bool = False) -> None:
             shred(remains)
 
 
+def exists(path: Path) -> bool:
+    """Whether there is something at ``path``.
+
+    Raises:
+        VaultError: this user may not know.
+    """
+    with explain(path):
+        return path.exists()
+
+
 def read_file(path: Path, limit: int) -> bytes | None:
     """The content of ``path``, None if there is no such file.
 

@@ -72,7 +72,13 @@ class VaultKeys:
         return hmac.digest(self._index, bytes([kind]) + key, "sha256")[:16].hex()
 
     def seal(self, record: Record, place: str) -> bytes:
-        """The bytes of ``record`` for the file at ``place``, a path relative to the vault."""
+        """The bytes of ``record`` for the file at ``place``, a path relative to the vault.
+
+        Raises:
+            VaultError: larger than a record may be.
+        """
+        if len(record.payload) > MAX_RECORD - _HEADER - _NONCE - _TAG:
+            raise VaultError(f"{place}: {len(record.payload)} bytes are too many for a record; enrol fewer utterances")
         header = _MAGIC + bytes([record.version, record.kind]) + record.user_id
         nonce = secrets.token_bytes(_NONCE)
         return header + nonce + self._cipher.encrypt(nonce, record.payload, header + place.encode())

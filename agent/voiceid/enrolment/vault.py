@@ -107,7 +107,7 @@ class Vault:
     @staticmethod
     def exists(folder: Path) -> bool:
         """Whether ``folder`` holds a vault."""
-        return (folder / _FORMAT).exists()
+        return files.exists(folder / _FORMAT)
 
     def list_users(self) -> tuple[UserSummary, ...]:
         """Everyone enrolled, by name. Damaged templates are left out: see :meth:`problems`."""
@@ -158,7 +158,7 @@ class Vault:
         folder = self._users / self._keys.file_name(RecordKind.TEMPLATE, name_key(template.name))
         with self._exclusive():
             path = folder / _TEMPLATE
-            if path.exists():
+            if files.exists(path):
                 former = self._template_in(folder)
                 if not replace:
                     raise EnrolmentError(f"{former.name!r} is enrolled already; delete or re-enrol that user")
@@ -230,7 +230,7 @@ class Vault:
             if credential.enrolment_id != template.enrolment_id:
                 raise CredentialError("the credential belongs to another enrolment than the current one")
             counter, record = self._credential_paths(folder, credential.credential_id)
-            if record.exists():
+            if files.exists(record):
                 raise CredentialError("the credential is stored already")
             self._write_payload(counter, RecordKind.COUNTER, template.user_id, bytes(_COUNTER_BYTES))
             self._write_payload(record, RecordKind.CREDENTIAL, template.user_id, credential.to_bytes())
@@ -244,7 +244,7 @@ class Vault:
         """
         with self._exclusive():
             counter, path = self._credential_paths(self._user_folder(name), credential_id)
-            if not path.exists():
+            if not files.exists(path):
                 raise CredentialError("unknown credential: not this user's, or revoked")
             credential = Credential.from_bytes(self._read(path).payload)
             files.shred(path)
@@ -261,7 +261,7 @@ class Vault:
         with self._exclusive():
             for folder in self._user_folders():
                 path, _ = self._credential_paths(folder, credential_id)
-                if path.exists():
+                if files.exists(path):
                     record = self._read(path)
                     value = int.from_bytes(record.payload, "big") + 1
                     if value > MAX_COUNTER:
@@ -278,7 +278,7 @@ class Vault:
         """
         with self._shared():
             path = self._user_folder(name) / _LOCKOUT
-            return self._read(path).payload if path.exists() else None
+            return self._read(path).payload if files.exists(path) else None
 
     def save_lockout(self, name: str, state: bytes) -> None:
         """Store the lock-out state of ``name``; on disk on return.
@@ -294,7 +294,7 @@ class Vault:
         """What may be shared with ``rp_id``: the profile that was set, else the default."""
         path = self._privacy_path(rp_id)
         with self._shared():
-            if not path.exists():
+            if not files.exists(path):
                 return PrivacyProfile()
             return _parse_profile(self._read(path).payload)[1]
 
@@ -319,11 +319,11 @@ class Vault:
     def _user_folders(self) -> Iterator[Path]:
         with files.explain(self._users):
             folders = sorted(path for path in self._users.iterdir() if _is_record(path))
-        return (folder for folder in folders if (folder / _TEMPLATE).exists())
+        return (folder for folder in folders if files.exists(folder / _TEMPLATE))
 
     def _user_folder(self, name: str) -> Path:
         folder = self._users / self._keys.file_name(RecordKind.TEMPLATE, name_key(name))
-        if not (folder / _TEMPLATE).exists():
+        if not files.exists(folder / _TEMPLATE):
             raise UnknownUserError(f"{name!r} is not enrolled on this device")
         return folder
 
@@ -349,6 +349,7 @@ class Vault:
             ended.append(credential)
             files.shred(path)
             files.shred(self._credential_paths(folder, credential.credential_id)[0])
+        files.sync_folder(folder)
         return tuple(ended)
 
     def _privacy_path(self, rp_id: str) -> Path:

@@ -6,7 +6,6 @@ import dataclasses
 import hashlib
 import hmac
 import json
-import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
@@ -17,6 +16,7 @@ from fido2.cose import ES256, CoseKey
 from fido2.utils import websafe_decode, websafe_encode
 from fido2.webauthn import Aaguid, AuthenticatorData, CollectedClientData, RegistrationResponse
 
+from voiceid.credentials.envelope import MALFORMED
 from voiceid.credentials.rp_id import check_rp_id, origin_of
 from voiceid.errors import CredentialError, EnvelopeError
 
@@ -186,7 +186,7 @@ def es256_key(encoded: bytes) -> ES256:
         if key[1] != 2 or key[-1] != 1 or len(key[-2]) != 32 or len(key[-3]) != 32:
             raise ValueError("not a key on P-256")
         ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), b"\x04" + key[-2] + key[-3])
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
+    except MALFORMED as error:
         raise EnvelopeError(f"registration: unusable public key ({error})") from None
     return key
 
@@ -197,7 +197,7 @@ def _parse(response: str | Mapping[str, Any]) -> RegistrationResponse:
         if len(text) > MAX_RESPONSE:
             raise EnvelopeError(f"registration: response of over {MAX_RESPONSE} bytes")
         parsed: RegistrationResponse | None = RegistrationResponse.from_dict(json.loads(text))
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError, struct.error) as error:
+    except MALFORMED as error:
         raise EnvelopeError(f"registration: malformed response ({error})") from None
     if parsed is None:
         raise EnvelopeError("registration: empty response")

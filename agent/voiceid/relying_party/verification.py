@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hmac
-import struct
 import time
 from dataclasses import dataclass
 
 from cryptography.exceptions import InvalidSignature
 from fido2.webauthn import AuthenticatorData, CollectedClientData
 
-from voiceid.credentials.envelope import Contents, Envelope
+from voiceid.credentials.envelope import MALFORMED, Contents, Envelope
 from voiceid.errors import EnvelopeError
 from voiceid.relying_party.registration import (
     FLAG,
@@ -116,7 +115,7 @@ def _check_assertion(envelope: Envelope, registration: Registration, nonce: byte
             expected_challenge=contents.challenge(nonce),
             expected_rp_id=contents.rp_id,
         )
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError, struct.error) as error:
+    except MALFORMED as error:
         raise EnvelopeError(f"envelope: malformed assertion ({error})") from None
     check_flags(authenticator_data, FLAG.UP | FLAG.UV, contents.rp_id)
     if authenticator_data.counter != contents.counter:
