@@ -1,0 +1,1 @@
+"""Acoustic features: stateless, vectorised NumPy."""

@@ -1,0 +1,98 @@
+"""The identity judge: speaker embeddings from an ONNX network, and their normalised cosine score."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from voiceid.errors import AudioError, ModelError
+from voiceid.features.mel import deep_speaker_fbank, log_mel
+from voiceid.models.session import Session, as_float32
+from voiceid.models.store import VerifiedModel
+from voiceid.types import SAMPLE_RATE, Samples
+
+Embedding = NDArray[np.float32]
+FRONT_ENDS: dict[str, Callable[[Samples], NDArray[np.float32]]] = {
+    "log-mel": log_mel,
+    "deep-speaker-fbank": deep_speaker_fbank,
+}
+COHORT_SUFFIX = ".cohort.npy"
+COHORT_TOP = 100
+"""Cohort scores that count on each side, unless the card's ``cohort_top`` says otherwise."""
+
+
+class IdentityModel:
+    """A speaker network, its front end and, where its card names one, its score-normalisation cohort."""
+
+    def __init__(self, model: VerifiedModel, *, threads: int = 1) -> None:
+        """Load ``model``.
+
+        Raises:
+            ModelError: unknown front end, not one input and one output, or a damaged cohort.
+        """
+        self.card = model.card
+        if self.card.frontend not in FRONT_ENDS:
+            raise ModelError(
+                f"card {self.card.name!r}: front end {self.card.frontend!r}; identity knows {', '.join(FRONT_ENDS)}"
+            )
+        if len(self.card.inputs) != 1 or len(self.card.outputs) != 1:
+            raise ModelError(f"card {self.card.name!r}: an identity model has one input and one output")
+        self._session = Session(model, threads=threads)
+        self._front_end = FRONT_ENDS[self.card.frontend]
+        (self._input,), (self._output,) = self.card.inputs, self.card.outputs
+        named = any(name.endswith(COHORT_SUFFIX) for name in self.card.assets)
+        self._cohort = _read_cohort(model, self.card.outputs[self._output][-1]) if named else None
+        self._top = int(self.card.parameters.get("cohort_top", COHORT_TOP))
+
+    def embed(self, samples: Samples) -> Embedding:
+        """Embed levelled net speech, float32 (n,) at 16 kHz of any length from 0.5 s on: float32 (d,), unit norm.
+
+        Raises:
+            AudioError: shorter than the card's ``min_seconds``.
+        """
+        if len(samples) < self.card.min_seconds * SAMPLE_RATE:
+            raise AudioError(
+                f"{len(samples) / SAMPLE_RATE:.2f} s of speech; "
+                f"model {self.card.name!r} needs {self.card.min_seconds} s"
+            )
+        features = as_float32(self._front_end(samples)[None, :, :, None])
+        embedding: Embedding = self._session.run(**{self._input: features})[self._output][0]
+        return embedding / np.float32(max(float(np.linalg.norm(embedding)), 1e-9))
+
+    def score(self, reference: Embedding, embedding: Embedding) -> float:
+        """Raw score of ``embedding`` against the enrolled ``reference``, both (d,) of unit norm.
+
+        The cosine; with a cohort, normalised by it on both sides (adaptive S-norm, Matejka et al., 2017): the mean of
+        (cosine - mean) / deviation over the cohort members most like the reference and most like the embedding.
+        """
+        cosine = float(reference @ embedding)
+        if self._cohort is None:
+            return cosine
+        centres = [self._cohort_statistics(side) for side in (reference, embedding)]
+        return float(np.mean([(cosine - mean) / deviation for mean, deviation in centres]))
+
+    def _cohort_statistics(self, side: Embedding) -> tuple[float, float]:
+        """Mean and deviation of the scores of ``side`` against the most similar cohort members."""
+        assert self._cohort is not None  # noqa: S101 - only called with a cohort
+        scores = self._cohort @ side
+        top = np.partition(scores, -self._top)[-self._top :] if len(scores) > self._top else scores
+        return float(top.mean()), max(float(top.std()), 1e-3)
+
+
+def _read_cohort(model: VerifiedModel, dimension: Any) -> Embedding:
+    """The cohort asset: float16 or float32 (N, d), returned as float32 of unit norm."""
+    path = model.asset(COHORT_SUFFIX)
+    try:
+        cohort = np.load(path, allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise ModelError(f"{path}: not a readable cohort ({error}); reinstall the model") from error
+    if cohort.ndim != 2 or cohort.dtype.kind != "f" or cohort.shape[1] != dimension or len(cohort) < 2:
+        raise ModelError(
+            f"{path}: cohort of shape {cohort.shape} and type {cohort.dtype}; expected floats (N, {dimension})"
+        )
+    unit = cohort.astype(np.float32)
+    result: Embedding = unit / np.maximum(np.linalg.norm(unit, axis=1, keepdims=True), 1e-9)
+    return result
