@@ -5,7 +5,7 @@ import hashlib
 
 import cbor2
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.vault_helpers import CODEBOOK_HASH, NONCE, RP, UNITS, Party
@@ -167,7 +167,7 @@ def test_any_bytes_are_an_envelope_or_an_envelope_error(data):
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, deadline=None)
 def test_spliced_bytes_are_an_envelope_or_an_envelope_error(signed, data):
     good = signed.to_bytes()
     start = data.draw(st.integers(0, len(good)))

@@ -90,8 +90,9 @@ def test_folders_are_0700_and_files_0600_under_umask_000(tmp_path):
         vault.set_privacy_profile("shop.example.org", PrivacyProfile())
     finally:
         os.umask(old)
-    paths = [vault.folder, *vault.folder.rglob("*")]
+    paths = list((tmp_path / "deep").rglob("*"))
     assert len(paths) == 9
+    assert (tmp_path / "deep").stat().st_mode & 0o777 == 0o700
     for path in paths:
         assert path.stat().st_mode & 0o777 == (0o700 if path.is_dir() else 0o600), path
 
@@ -340,6 +341,20 @@ def test_no_vault_and_foreign_folders_are_refused(tmp_path):
     assert tmp_path.stat().st_mode & 0o777 == 0o755
 
 
+def test_a_vault_without_its_format_file_is_not_begun_anew(vault):
+    vault.save_template(make_template())
+    before = {path: path.read_bytes() for path in record_files(vault)}
+    (vault.folder / "format").rename(vault.folder / ".format-elsewhere")
+    paths = PathSettings(vault=vault.folder)
+    for attempt in (lambda: Vault.open(vault.folder, DEVICE_KEY, create=True), lambda: open_vault(paths, create=True)):
+        with pytest.raises(VaultError, match="restore that file"):
+            attempt()
+    assert not (vault.folder / "device.key").exists()
+    (vault.folder / ".format-elsewhere").rename(vault.folder / "format")
+    assert {path: path.read_bytes() for path in record_files(vault)} == before
+    assert reopen(vault).load_template("Ada").name == "Ada"
+
+
 def test_names_that_cannot_be_users_are_enrolment_errors(vault):
     for name in ("../Ada", "Ada\n", "😀", ""):
         with pytest.raises(EnrolmentError):
@@ -359,6 +374,9 @@ def test_open_vault_makes_a_key_once_and_never_for_an_existing_vault(tmp_path, m
     (paths.vault / "device.key").unlink()
     with pytest.raises(CredentialError, match="no device key here"):
         open_vault(paths, create=True)
+    elsewhere = PathSettings(vault=tmp_path / "second", device_key=tmp_path / "keys" / "device.key")
+    open_vault(elsewhere, create=True)
+    assert (tmp_path / "keys" / "device.key").stat().st_mode & 0o777 == 0o600
     assert not (paths.vault / "device.key").exists()
 
 

@@ -15,8 +15,10 @@ import pytest
 from tests.vault_helpers import DEVICE_KEY, make_template
 from voiceid.credentials.credential import Credential
 from voiceid.enrolment import files
+from voiceid.enrolment.opening import open_vault
 from voiceid.enrolment.vault import Vault
 from voiceid.errors import VaultError, VoiceIdError
+from voiceid.settings import PathSettings
 
 FORK = multiprocessing.get_context("fork")
 
@@ -87,6 +89,24 @@ def test_a_full_disk_keeps_the_old_record(tmpfs):
     assert [user.name for user in again.list_users()] == ["Ada"]
     (tmpfs / "ballast").unlink()
     assert again.next_counter(credential.credential_id) == 2
+
+
+def test_a_vault_begun_on_a_full_disk_can_be_begun_again(tmpfs, monkeypatch):
+    monkeypatch.delenv("CREDENTIALS_DIRECTORY", raising=False)
+    paths = PathSettings(vault=tmpfs / "vault")
+    (tmpfs / "spare").write_bytes(bytes(4096))
+    with (tmpfs / "ballast").open("wb") as ballast, pytest.raises(OSError, match="No space left"):
+        while True:
+            os.write(ballast.fileno(), b"\0" * 4096)
+    with pytest.raises(VoiceIdError, match=r"No space left|disk full"):
+        open_vault(paths, create=True)
+    (tmpfs / "spare").unlink()
+    with pytest.raises(VoiceIdError, match=r"No space left|disk full"):
+        open_vault(paths, create=True)
+    (tmpfs / "ballast").unlink()
+    vault, _ = open_vault(paths, create=True)
+    enrol_with_credential(vault)
+    assert open_vault(paths)[0].load_template("Ada").name == "Ada"
 
 
 def test_a_write_cut_short_by_the_kernel_keeps_the_old_record(vault):

@@ -7,6 +7,7 @@ Source, in this order: the systemd credential ``voiceid-device-key`` (``$CREDENT
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
 import stat
@@ -88,7 +89,8 @@ def create_device_key(path: Path) -> DeviceKey:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         try:
             os.fchmod(descriptor, 0o600)
-            os.write(descriptor, secret)
+            if os.write(descriptor, secret) != len(secret):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             os.fsync(descriptor)
         finally:
             os.close(descriptor)

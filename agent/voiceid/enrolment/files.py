@@ -21,23 +21,29 @@ _READ_ONLY = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
 
 
 def make_private_folder(folder: Path) -> None:
-    """Make ``folder`` with mode 0700 under any umask, or give an existing one that mode."""
+    """Make ``folder`` and its missing parents with mode 0700 under any umask, or give an existing one that mode."""
     with explain(folder):
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not folder.parent.exists():
+            make_private_folder(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
         if folder.stat().st_mode & 0o777 != 0o700:
             folder.chmod(0o700)
 
 
 def check_vacant(folder: Path, allowed: frozenset[str]) -> None:
-    """Refuse a ``folder`` that holds anything else than ``allowed`` and hidden files: it would become private.
+    """Refuse to start a vault in a ``folder`` that holds more than ``allowed`` files and empty folders.
 
     Raises:
-        VaultError: it does.
+        VaultError: it holds other things, or the records of a vault whose format file is gone.
     """
     with explain(folder):
-        found = {path.name for path in folder.iterdir() if not path.name.startswith(".")} if folder.exists() else set()
-    if others := sorted(found - allowed):
-        raise VaultError(f"{folder}: no vault, and not empty ({others[0]} ...); choose another folder")
+        entries = sorted(folder.iterdir()) if folder.exists() else []
+        others = [e for e in entries if e.name not in allowed or (e.is_dir() and any(e.iterdir()))]
+    if found := [entry.name for entry in others if not entry.name.startswith(".")]:
+        raise VaultError(
+            f"{folder}: no vault (there is no file 'format'), and not empty ({found[0]} ...); "
+            "restore that file if this was one, else choose another folder"
+        )
 
 
 def write_atomic(path: Path, data: bytes, *, shred_old: bool = False) -> None:

@@ -26,7 +26,7 @@ def open_vault(paths: PathSettings, *, create: bool = False) -> tuple[Vault, Dev
         check_vacant(folder, OWN_FILES)
         make_private_folder(folder)
         if systemd_credential() is None and not key_path.exists():
-            if key_path.parent != folder:
+            if not key_path.parent.exists():
                 make_private_folder(key_path.parent)
             create_device_key(key_path)
     device_key = load_device_key(key_path)
