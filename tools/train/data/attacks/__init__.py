@@ -1,1 +1,1 @@
-"""Artificial speech for training and development: one module a system, all made from the training and development splits."""
+"""Artificial speech for training and development: one module a system, made from training and development speech."""

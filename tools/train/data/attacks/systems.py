@@ -1,0 +1,28 @@
+"""The copy-synthesis systems by name, and which of them may train."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from tools.train.data.attacks import griffin_lim, lpc, phase_vocoder, spectral, world
+from voiceid.types import Samples
+
+System = Callable[[Samples, np.random.Generator], Samples]
+
+TRAIN_SYSTEMS: dict[str, System] = {
+    "world-copy": world.copy,
+    "world-shift": world.shift,
+    "griffin-lim-linear": griffin_lim.linear,
+    "griffin-lim-mel": griffin_lim.mel,
+    "lpc": lpc.vocode,
+    "mel-noise": spectral.mel_noise,
+    "smoothed": spectral.smoothed,
+    "phase-drift": spectral.phase_drift,
+    "images": spectral.images,
+}
+DEV_SYSTEMS: dict[str, System] = {
+    "phase-vocoder-shift": phase_vocoder.shift,
+    "phase-vocoder-stretch": phase_vocoder.stretch,
+}

@@ -1,0 +1,50 @@
+"""WORLD copy-synthesis, with or without a shift of pitch and formants (Morise et al., 2016)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyworld
+from numpy.typing import NDArray
+
+from voiceid.types import SAMPLE_RATE, Samples
+
+FRAME_MS = 5.0
+
+
+def copy(samples: Samples, random: np.random.Generator) -> Samples:
+    """Analysis and synthesis; half of the time through mel-cepstra as a parametric synthesizer would store them."""
+    pitch, envelope, aperiodicity = _analyse(samples)
+    if random.random() < 0.5:
+        order = int(random.integers(24, 60))
+        coded = pyworld.code_spectral_envelope(envelope, SAMPLE_RATE, order)
+        envelope = pyworld.decode_spectral_envelope(coded, SAMPLE_RATE, 2 * (envelope.shape[1] - 1))
+    return _synthesise(pitch, envelope, aperiodicity, len(samples))
+
+
+def shift(samples: Samples, random: np.random.Generator) -> Samples:
+    """Another voice: pitch by -6 to +6 semitones, formants by -15 to +15 %."""
+    pitch, envelope, aperiodicity = _analyse(samples)
+    pitch = pitch * 2 ** (random.uniform(-6, 6) / 12)
+    stretch = 2 ** random.uniform(-0.2, 0.2)
+    bins = np.arange(envelope.shape[1])
+    source = np.clip(bins / stretch, 0, bins[-1])
+    low = np.minimum(source.astype(int), bins[-1] - 1)
+    part = source - low
+    logs = np.log(envelope)
+    envelope = np.exp((1 - part) * logs[:, low] + part * logs[:, low + 1])
+    return _synthesise(pitch, np.ascontiguousarray(envelope), aperiodicity, len(samples))
+
+
+def _analyse(samples: Samples) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    signal = samples.astype(np.float64)
+    pitch, times = pyworld.dio(signal, SAMPLE_RATE, frame_period=FRAME_MS)
+    pitch = pyworld.stonemask(signal, pitch, times, SAMPLE_RATE)
+    envelope = pyworld.cheaptrick(signal, pitch, times, SAMPLE_RATE)
+    return pitch, envelope, pyworld.d4c(signal, pitch, times, SAMPLE_RATE)
+
+
+def _synthesise(
+    pitch: NDArray[np.float64], envelope: NDArray[np.float64], aperiodicity: NDArray[np.float64], length: int
+) -> Samples:
+    signal = pyworld.synthesize(pitch, envelope, aperiodicity, SAMPLE_RATE, FRAME_MS)
+    return np.resize(np.append(signal, np.zeros(max(0, length - len(signal)))), length).astype(np.float32)

@@ -1,0 +1,193 @@
+"""The data of spoofing detection: windows of genuine and artificial speech, made once and kept in shards.
+
+``python -m tools.train.data.spoofing --split train`` writes shards of int16 windows (n, 64600) with a table beside
+each. A shard holds genuine crops, copies of those same crops by random systems, and synthetic speech; all of them went
+through :func:`tools.train.data.channel.channel` and the front end of the agent.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from tools.train.data.attacks.cache import attack_folder, spoofing_cache
+from tools.train.data.attacks.spectral import spliced_band
+from tools.train.data.attacks.systems import DEV_SYSTEMS, TRAIN_SYSTEMS, System
+from tools.train.data.channel import channel
+from tools.train.data.corpus import Item, Split, read_index
+from tools.train.networks.aasist import SAMPLES
+from voiceid.audio import prepare, read_waveform
+from voiceid.types import SAMPLE_RATE, Samples, Source, Waveform
+
+QUOTAS = {"picovoice-wakewords": 350, "precise-community": 250, "speech-commands": 400, "fsdd": 40}
+"""At most so many clips of sets of very short clips; all of the others."""
+CROPS = {"ls-train100-1utt": 3, "ls-test-clean": 2, "ls-train100-3spk": 2}
+SHARD = 256
+"""Genuine crops a shard."""
+WEIGHTS = {"world-copy": 1.5, "griffin-lim-mel": 1.5, "neural": 6.0}
+"""How often a system is drawn; the others: 1."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """What is known of one window."""
+
+    label: int
+    """1 genuine, 0 artificial."""
+    system: str
+    set: str
+    speaker: str
+    native_codec: str
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Windows int16 (n, 64600) and their rows, in the same order."""
+
+    samples: NDArray[np.int16]
+    rows: tuple[Window, ...]
+
+
+@dataclass(frozen=True)
+class Crop:
+    """A stretch of a genuine recording, at most a little longer than a window."""
+
+    item: Item
+    number: int
+
+    @property
+    def codec(self) -> str:
+        return "opus" if self.item.path.suffix in (".opus", ".ogg") else "flac"
+
+
+def shard_folder(split: Split) -> Path:
+    """Where the shards of ``split`` lie."""
+    folder = spoofing_cache() / "shards" / split
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def read_shard(path: Path) -> Shard:
+    """Read ``<name>.npy`` (memory-mapped) and the ``<name>.csv`` beside it."""
+    with path.with_suffix(".csv").open(newline="", encoding="utf-8") as file:
+        rows = tuple(Window(int(row.pop("label")), **row) for row in csv.DictReader(file))
+    return Shard(np.load(path, mmap_mode="r"), rows)
+
+
+def genuine_crops(split: Split, random: np.random.Generator) -> list[Crop]:
+    """Shuffled crops of the genuine speech of ``split``; uncompressed recordings, which are rare, count double."""
+    items = [item for item in read_index() if item.split == split and item.kind == "bonafide" and item.seconds >= 0.7]
+    random.shuffle(items)
+    taken: dict[str, int] = {}
+    crops = []
+    for item in items:
+        taken[item.set] = taken.get(item.set, 0) + 1
+        if taken[item.set] > QUOTAS.get(item.set, 10_000):
+            continue
+        count = min(CROPS.get(item.set, 1), 1 + int(item.seconds // 4.5))
+        crop = Crop(item, 0)
+        repeats = 2 if crop.codec == "flac" and split == "train" else 1
+        crops += [Crop(item, number) for number in range(count)] * repeats
+    random.shuffle(crops)
+    return crops
+
+
+def read_crop(crop: Crop) -> Samples:
+    """The samples of ``crop``: about four seconds, at its number's place in the recording."""
+    samples = read_waveform(crop.item.path).samples
+    start = min(crop.number * (SAMPLES + 3_000), max(0, len(samples) - SAMPLES - 8_000))
+    return samples[start : start + SAMPLES + 8_000]
+
+
+def window_of(samples: Samples, random: np.random.Generator) -> NDArray[np.int16] | None:
+    """What the agent would score of ``samples``: prepared, cut at random or repeated to 64600; None without speech."""
+    utterance = prepare(Waveform(samples, Source.FILE))
+    if not utterance.speech or len(utterance.samples) < SAMPLE_RATE // 4:
+        return None
+    spare = max(0, len(utterance.samples) - SAMPLES)
+    start = int(random.integers(spare + 1))
+    window = np.resize(utterance.samples[start : start + SAMPLES], SAMPLES)
+    return np.round(window * 32_767).astype(np.int16)
+
+
+def copy_of(samples: Samples, systems: dict[str, System], random: np.random.Generator) -> tuple[str, Samples]:
+    """A copy by a random system; one in six is artificial in one band only."""
+    names = sorted(systems)
+    weights = np.array([WEIGHTS.get(name, 1.0) for name in names])
+    name = str(random.choice(names, p=weights / weights.sum()))
+    copy = systems[name](samples, random)
+    if random.random() < 1 / 6:
+        copy = spliced_band(samples, copy[: len(samples)], random)
+    return name, copy
+
+
+def synthetic_files(split: Split) -> list[Path]:
+    """Kokoro speech by split: voices whose name hashes to development are kept from training."""
+    files = sorted(attack_folder("kokoro").glob("*.flac"))
+    return [path for path in files if (sum(path.stem.split("_")[0].encode()) % 8 == 0) == (split == "dev")]
+
+
+def windows_of(
+    crops: list[Crop], split: Split, random: np.random.Generator
+) -> Iterator[tuple[NDArray[np.int16], Window]]:
+    """Genuine windows, a copy of each, and one synthetic window to three of them."""
+    systems = TRAIN_SYSTEMS if split == "train" else {**TRAIN_SYSTEMS, **DEV_SYSTEMS}
+    synthetic = synthetic_files(split)
+    for index, crop in enumerate(crops):
+        genuine = read_crop(crop)
+        system, copy = copy_of(genuine, systems, random)
+        opus = 0.15 if crop.codec == "opus" else 0.4
+        made = [(genuine, Window(1, "genuine", crop.item.set, crop.item.speaker, crop.codec), opus)]
+        made.append((copy, Window(0, system, crop.item.set, crop.item.speaker, crop.codec), opus))
+        if index % 3 == 0 and synthetic:
+            path = synthetic[int(random.integers(len(synthetic)))]
+            speech = read_waveform(path).samples[: SAMPLES + 16_000]
+            made.append((speech, Window(0, "kokoro", "kokoro", path.stem.split("_")[0], "flac"), 0.5))
+        for samples, row, opus_share in made:
+            window = window_of(channel(samples, random, split, opus=opus_share), random)
+            if window is not None:
+                yield window, row
+
+
+def build(split: Split, *, shards: int, seed: int) -> None:
+    """Write up to ``shards`` shards of ``split``; those that exist stay."""
+    folder = shard_folder(split)
+    crops = genuine_crops(split, np.random.default_rng(seed))
+    for number, first in enumerate(range(0, len(crops), SHARD)):
+        part = crops[first : first + SHARD]
+        path = folder / f"{seed:02d}-{number:03d}.npy"
+        if number >= shards:
+            break
+        if path.exists():
+            continue
+        random = np.random.default_rng((seed, number))
+        progress = tqdm(windows_of(part, split, random), total=int(len(part) * 7 / 3), desc=path.stem)
+        windows, rows = zip(*progress, strict=True)
+        with path.with_suffix(".csv").open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, list(asdict(rows[0])))
+            writer.writeheader()
+            writer.writerows(asdict(row) for row in rows)
+        partial = path.with_suffix(".partial")
+        with partial.open("wb") as stream:
+            np.save(stream, np.stack(windows))
+        partial.rename(path)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--split", choices=("train", "dev"), default="train")
+    parser.add_argument("--shards", type=int, default=100, help=f"at most so many shards of {SHARD} genuine crops")
+    parser.add_argument("--seed", type=int, default=0, help="another seed makes other crops, copies and channels")
+    arguments = parser.parse_args()
+    build(arguments.split, shards=arguments.shards, seed=arguments.seed)
+
+
+if __name__ == "__main__":
+    main()
