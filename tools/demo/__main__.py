@@ -92,6 +92,12 @@ def demonstrate(voices: tuple[Voice, ...], recordings: int, folder: Path, consol
             f"  {RP_ID} verified each envelope with voiceid.relying_party (allow_file=True) and with py_webauthn.\n"
             f"  Without allow_file it is refused: {receipts[0].refusal}"
         )
+    for trial in done:
+        if not trial.right:
+            reasons = "; ".join(trial.decision.reasons)
+            console.print(
+                f"  [red]wrong:[/] {trial.name} is {trial.decision.outcome}, not {trial.case.expected}: {reasons}"
+            )
     console.print()
     return done
 

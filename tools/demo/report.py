@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any
 
 from rich.table import Table
@@ -13,42 +14,43 @@ from tools.demo.run import Trial
 from voiceid.types import SAMPLE_RATE, Score
 
 JUDGES = ("identity", "spoofing", "liveness", "consistency")
+VOICEID = "VoiceID"
+CAPTION = "Log-likelihood ratios and, for VoiceID, a probability; red is below the threshold."
 BYTES_PER_SAMPLE = 2
-UNITS_SHOWN = 24
+UNITS_SHOWN = 16
 
 
 def outcome_table(trials: Sequence[Trial]) -> Table:
     """Outcome, scores and time of every recording; every score must reach the threshold in its column's head."""
     thresholds = _thresholds(trials)
-    table = Table(title="Decisions", title_justify="left", caption="log-likelihood ratios; red: below the threshold")
-    for heading in ("case", "recording", "must be", "is"):
-        table.add_column(heading)
-    for judge in (*JUDGES, "VoiceID"):
+    table = Table(title="Decisions", title_justify="left", caption=CAPTION, caption_justify="left")
+    table.add_column("case and recording")
+    table.add_column("outcome")
+    for judge in (*JUDGES, VOICEID):
         limit = thresholds.get(judge)
-        table.add_column(judge if limit is None else f"{judge}\n≥ {limit:+.2f}", justify="right")
+        table.add_column(judge if limit is None else f"{judge}\n≥ {_shown(judge, limit)}", justify="right")
     table.add_column("ms", justify="right")
-    previous = None
-    for trial in trials:
-        if previous is not None and trial.case is not previous:
-            table.add_section()
-        title = trial.case.title if trial.case is not previous else ""
-        previous = trial.case
-        mark = Text(f"{'✓' if trial.right else '✗'} {trial.decision.outcome}", "green" if trial.right else "bold red")
-        total = f"{trial.decision.timings.get('total', 0.0):.0f}"
-        table.add_row(title, trial.clip.name, str(trial.case.expected), mark, *_scores(trial), total)
+    for case, group in groupby(trials, key=lambda trial: trial.case):
+        table.add_row(Text(f"{case.title}: {case.expected}", "bold"))
+        for trial in group:
+            total = f"{trial.decision.timings.get('total', 0.0):.0f}"
+            table.add_row(f"  {trial.clip.name}", _outcome(trial), *_scores(trial), total)
+        table.add_section()
     return table
 
 
 def time_table(trials: Sequence[Trial]) -> Table:
-    """Median milliseconds of each stage over the recordings that went through it."""
+    """Median milliseconds of each stage over the recordings that were scored and went through it."""
     stages: dict[str, list[float]] = {}
-    for trial in trials:
-        for stage, milliseconds in trial.decision.timings.items():
+    scored = (trial.decision for trial in trials if trial.decision.evidence is not None)
+    for decision in scored:
+        for stage, milliseconds in decision.timings.items():
             stages.setdefault(stage, []).append(milliseconds)
-    table = Table(title="Time per stage", title_justify="left", caption="median wall-clock milliseconds")
+    stages["total"] = stages.pop("total", [])
+    table = Table(title="Time per stage (median milliseconds)", title_justify="left")
     for stage in stages:
         table.add_column(stage, justify="right")
-    table.add_row(*(f"{statistics.median(values):.1f}" for values in stages.values()))
+    table.add_row(*(f"{statistics.median(values):.1f}" if values else "" for values in stages.values()))
     return table
 
 
@@ -56,7 +58,7 @@ def sent_table(trials: Sequence[Trial]) -> Table:
     """What the service received for each accepted recording."""
     table = Table(title="Sent to the service", title_justify="left")
     for heading in ("recording", "units", "envelope", "raw audio", "share", "counter"):
-        table.add_column(heading, justify="left" if heading in ("recording", "units") else "right")
+        table.add_column(heading, justify="left" if heading in ("recording", "units") else "right", no_wrap=True)
     for trial in trials:
         if trial.receipt is None:
             continue
@@ -109,14 +111,24 @@ def _thresholds(trials: Sequence[Trial]) -> dict[str, float]:
     for trial in trials:
         if trial.decision.evidence is not None and trial.decision.voiceid_threshold is not None:
             limits = {name: score.threshold for name, score in _named_scores(trial)}
-            return {**limits, "VoiceID": trial.decision.voiceid_threshold}
+            return {**limits, VOICEID: trial.decision.voiceid_threshold}
     return {}
+
+
+def _outcome(trial: Trial) -> Text:
+    if trial.right:
+        return Text(f"✓ {trial.decision.outcome}", "green")
+    return Text(f"✗ {trial.decision.outcome}", "bold red")
 
 
 def _scores(trial: Trial) -> list[Text]:
     decision = trial.decision
     if decision.evidence is None or decision.voiceid is None or decision.voiceid_threshold is None:
         return [Text("–", "dim")] * (len(JUDGES) + 1)
-    cells = [Text(f"{score.llr:+.2f}", "" if score.passed else "red") for _, score in _named_scores(trial)]
+    cells = [Text(_shown(name, score.llr), "" if score.passed else "red") for name, score in _named_scores(trial)]
     passed = decision.voiceid >= decision.voiceid_threshold
-    return [*cells, Text(f"{decision.voiceid:.3f}", "" if passed else "red")]
+    return [*cells, Text(_shown(VOICEID, decision.voiceid), "" if passed else "red")]
+
+
+def _shown(judge: str, value: float) -> str:
+    return f"{value:.3f}" if judge == VOICEID else f"{value:+.2f}"
