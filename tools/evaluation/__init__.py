@@ -1,0 +1,1 @@
+"""What ``tools/evaluate.py`` measures: one module a subcommand, and what they share."""

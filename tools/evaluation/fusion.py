@@ -1,0 +1,6 @@
+"""Placeholder fusion."""
+
+
+def add_arguments(parser): ...
+def measure(options, arguments):
+    raise NotImplementedError

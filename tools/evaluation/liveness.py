@@ -1,0 +1,21 @@
+"""Liveness: live speech against speech from a loudspeaker."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from tools.evaluation import pad
+from tools.evaluation.options import Options
+from tools.evaluation.parallel import Account
+
+KINDS = ("replay",)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = f"Without --kinds: {', '.join(KINDS)}."
+
+
+def measure(options: Options, arguments: argparse.Namespace) -> tuple[dict[str, Any], str, Account]:
+    """Returns the result, its table, and the account of files."""
+    return pad.measure("liveness", KINDS, options)

@@ -1,0 +1,95 @@
+"""Presentation attack detection: bona fide speech against attacks, by one judge's score (ISO/IEC 30107-3 rates)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tools.evaluation.judging import Asking, Judge, load_judge
+from tools.evaluation.options import Options
+from tools.evaluation.parallel import Account, each
+from tools.evaluation.report import card_summary, detection, detection_table, partition, percent, rate, table
+from tools.evaluation.selection import choose, identifier, system
+from tools.train import metrics
+from tools.train.data.corpus import Item
+from voiceid.models.card import Card
+
+NAMES = ("bonafide", "spoof")
+OWN_BONAFIDE = 10
+"""A set with at least this many bona fide clips is measured against its own, else against all."""
+BPCERS = (0.01, 0.05)
+
+
+def measure(role: Judge, kinds: Sequence[str], options: Options) -> tuple[dict[str, Any], str, Account]:
+    """Score every chosen file with the judge; returns the result, its table, and the account of files."""
+    items = choose(options, kinds)
+    account = Account()
+    scored = each(Asking.of(role, options), items, jobs=options.jobs, account=account, label=role)
+    card: Card = load_judge(role, options.card, cache=False).card
+    used = [item for item, _ in scored]
+    scores = np.array([float(vector[0]) for _, vector in scored])
+    result = {"command": role, "card": card_summary(card), **summarise(used, scores, card)}
+    return result, describe(result), account
+
+
+def summarise(items: Sequence[Item], scores: NDArray[np.float64], card: Card) -> dict[str, Any]:
+    """The figures over all, and by attack kind, set and system; ``scores`` (n,) are raw."""
+    bonafide = np.array([item.kind == "bonafide" for item in items])
+    groups = np.array([item.speaker or identifier(item) for item in items])
+    everyone = np.flatnonzero(bonafide)
+    result = _part(scores, groups, everyone, np.flatnonzero(~bonafide), card)
+    by: dict[str, dict[str, Any]] = {"kind": {}, "set": {}, "note": {}}
+    for kind, rows in partition([item.kind for item in items]).items():
+        if kind != "bonafide":
+            by["kind"][kind] = _part(scores, groups, everyone, rows, card)
+    for name, rows in partition([item.set for item in items]).items():
+        own, attacks = rows[bonafide[rows]], rows[~bonafide[rows]]
+        enough = len(own) >= OWN_BONAFIDE or not len(attacks)
+        part = _part(scores, groups, own if enough else everyone, attacks, card)
+        by["set"][name] = part | {"bonafide_from": "this set" if enough else "all sets"}
+    for note, rows in partition(["" if item.kind == "bonafide" else system(item) for item in items]).items():
+        by["note"][note] = _part(scores, groups, everyone, rows, card)
+    result["by"] = by
+    return result
+
+
+def _part(
+    scores: NDArray[np.float64], groups: NDArray[np.str_], own: NDArray[Any], attacks: NDArray[Any], card: Card
+) -> dict[str, Any]:
+    genuine, spoof = scores[own], scores[attacks]
+    part = detection(genuine, spoof, (list(groups[own]), list(groups[attacks])), NAMES)
+    if card.calibration is not None:
+        scale, offset = card.calibration.scale, card.calibration.offset
+        part["thresholds"] = {
+            point: {
+                "bpcer": rate(int(np.sum(scale * genuine + offset < t.value)), genuine.size),
+                "apcer": rate(int(np.sum(scale * spoof + offset >= t.value)), spoof.size),
+            }
+            for point, t in card.thresholds.items()
+        }
+        if genuine.size and spoof.size:
+            part["cllr"] = metrics.cllr(scale * genuine + offset, scale * spoof + offset)
+    if genuine.size and spoof.size:
+        part["apcer_at_bpcer"] = {f"{b:g}": metrics.apcer_at_bpcer(genuine, spoof, b) for b in BPCERS}
+    return part
+
+
+def describe(result: dict[str, Any]) -> str:
+    """EERs, then the rates at the card's thresholds and at fixed BPCER, by attack kind and system."""
+    lines = [detection_table(result, NAMES), ""]
+    rows = []
+    for label, part in [("all", result)] + [
+        (f"{key}: {name}"[:60], part) for key in ("kind", "note") for name, part in result["by"][key].items()
+    ]:
+        fixed = part.get("apcer_at_bpcer", {})
+        points = [
+            f"{percent(r['bpcer']['rate'])} / {percent(r['apcer']['rate'])}"
+            for r in part.get("thresholds", {}).values()
+        ]
+        rows.append([label, *(percent(fixed.get(f"{b:g}")) for b in BPCERS), *points])
+    points = [f"{p}: BPCER / APCER" for p in result.get("thresholds", {})]
+    lines.append(table(["", *(f"APCER at BPCER {100 * b:g} %" for b in BPCERS), *points], rows))
+    return "\n".join(lines)
