@@ -64,6 +64,7 @@ def authenticate(
     vault, key = open_vault_and_key(settings)
     from voiceid.credentials.authenticator import Authenticator
     from voiceid.pipeline import AuthenticationRequest
+    from voiceid.types import Source
 
     authenticator = Authenticator(vault, key)
     authenticator.check_credential(name, rp_id=relying_party, credential_id=identifier)
@@ -77,7 +78,8 @@ def authenticate(
         data, contents = envelope.to_bytes(), envelope.contents
         write_file(output, data)
         facts |= {"output": output, "envelope_bytes": len(data), "source": contents.source, "counter": contents.counter}
-        written = f"{output}: {len(data)} bytes, signed as source {contents.source}"
+        written = f"{output}: {len(data)} bytes, signed as source {contents.source.value}"
+        written += " (refused by default)" if contents.source is Source.FILE else ""
     context.emit(
         decision_json(decision, **plain(facts)), headline(decision, name), reasons(decision), scores(decision), written
     )

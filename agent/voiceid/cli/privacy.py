@@ -9,6 +9,7 @@ from rich.table import Table
 
 from voiceid.cli.context import command_app, context_of
 from voiceid.cli.loading import open_vault
+from voiceid.errors import SettingsError
 from voiceid.units.privacy import PrivacyProfile
 
 app = command_app("Show and choose what each relying party gets to see: units only, and how much of them.")
@@ -58,7 +59,7 @@ def set_profile(
             merge_runs=former.merge_runs if merge_runs is None else merge_runs,
             durations=former.durations if durations is None else durations,
         )
-    except ValueError as error:
+    except SettingsError as error:
         raise typer.BadParameter(str(error)) from error
     vault.set_privacy_profile(relying_party, profile)
     context.emit({relying_party: profile}, _table({relying_party: profile}))

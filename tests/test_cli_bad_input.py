@@ -1,0 +1,207 @@
+"""Bad input: each kind gives its exit code and one clear line, and changes nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+import soxr
+
+from tests.cli_helpers import need_shipped_models, voiceid, write_nan, write_sparse_hour
+from tests.vault_helpers import make_template
+from voiceid.audio import read_waveform
+from voiceid.cli.exit_codes import ExitCode
+from voiceid.credentials.keys import create_device_key
+from voiceid.enrolment.vault import Vault
+
+COMMANDS = {
+    "verify": ("verify", "ada"),
+    "identify": ("identify",),
+    "enroll": ("enroll", "ada"),
+    "authenticate": (
+        "authenticate",
+        "ada",
+        "--relying-party",
+        "shop.example.org",
+        "--challenge",
+        "A" * 32,
+        "-o",
+        "out",
+    ),
+    "explain": ("explain",),
+}
+
+
+@pytest.fixture
+def files(tmp_path: Path, speech: Path) -> dict[str, Path]:
+    made = {
+        "empty": tmp_path / "empty.wav",
+        "cut": tmp_path / "cut.flac",
+        "text": tmp_path / "text.wav",
+        "no samples": tmp_path / "none.wav",
+    }
+    made["empty"].write_bytes(b"")
+    made["cut"].write_bytes(speech.read_bytes()[:40])
+    made["text"].write_text("This is no audio at all.\n" * 100)
+    soundfile.write(made["no samples"], np.zeros(0, np.float32), 16_000)
+    made["nan"] = write_nan(tmp_path / "nan.wav")
+    made["hour"] = write_sparse_hour(tmp_path / "hour.wav")
+    made["missing"] = tmp_path / "missing.wav"
+    made["folder"] = tmp_path
+    return made
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("empty", "not readable as audio"),
+        ("cut", "use WAV, FLAC or OGG"),
+        ("text", "not readable as audio"),
+        ("no samples", "holds no samples"),
+        ("nan", "NaN or infinite"),
+        ("hour", "3600 s long; cut it"),
+        ("missing", "no such audio file"),
+        ("folder", "no such audio file"),
+    ],
+)
+@pytest.mark.parametrize("command", COMMANDS)
+def test_unusable_audio_stops_every_command_before_anything_is_stored(
+    tmp_path: Path, files: dict[str, Path], kind: str, message: str, command: str
+) -> None:
+    vault = tmp_path / "vault"
+    output = tmp_path / "envelope"
+    arguments = [output if argument == "OUT" else argument for argument in COMMANDS[command]]
+    ran = voiceid(*arguments, files[kind], "--vault", vault, "--json")
+    assert ran.code is ExitCode.AUDIO and ran.out == ""
+    assert message in ran.error["message"] and str(files[kind]) in ran.error["message"]
+    assert not vault.exists() and not output.exists()
+
+
+@pytest.mark.parametrize(("rate", "channels"), [(8_000, 1), (192_000, 1), (48_000, 8)])
+def test_other_rates_and_channel_counts_are_judged(tmp_path: Path, speech: Path, rate: int, channels: int) -> None:
+    need_shipped_models()
+    samples = soxr.resample(read_waveform(speech).samples, 16_000, rate)
+    file = tmp_path / "speech.wav"
+    soundfile.write(file, np.tile(samples[:, None], (1, channels)), rate)
+    ran = voiceid("explain", file, "--json")
+    assert ran.code is ExitCode.ACCEPTED
+    assert ran.json["quality"]["faults"] == [] and ran.json["evidence"] is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("../../etc/passwd", "path separator"),
+        ("a\\b", "path separator"),
+        ("a\x1b[31mb", "control character"),
+        ("ada\n", "control character"),
+        ("\u202eada", "formatting character"),
+        ("ada\N{GRINNING FACE}", "emoji or symbol"),
+        ("", "0 characters"),
+        ("a" * 65, "65 characters"),
+        (" ada", "must start with"),
+    ],
+)
+def test_unusable_user_names(tmp_path: Path, speech: Path, name: str, message: str) -> None:
+    vault = tmp_path / "vault"
+    ran = voiceid("enroll", "--vault", vault, "--", name, speech)
+    assert ran.code is ExitCode.ENROLMENT and message in ran.err
+    assert len(ran.err.strip().splitlines()) == 1 and "\x1b" not in ran.err
+    assert not vault.exists()
+
+
+@pytest.fixture
+def vault(tmp_path: Path) -> Path:
+    folder = tmp_path / "vault"
+    folder.mkdir(mode=0o700)
+    Vault.open(folder, create_device_key(folder / "device.key"), create=True).save_template(make_template("ada"))
+    return folder
+
+
+def test_another_device_key(vault: Path) -> None:
+    (vault / "device.key").unlink()
+    create_device_key(vault / "device.key")
+    ran = voiceid("users", "list", "--vault", vault, "--json")
+    assert ran.code is ExitCode.VAULT and "another device key" in ran.error["message"]
+
+
+def test_a_device_key_that_others_can_read(vault: Path) -> None:
+    (vault / "device.key").chmod(0o640)
+    ran = voiceid("users", "list", "--vault", vault)
+    assert ran.code is ExitCode.CREDENTIAL and "chmod 600" in ran.err
+
+
+def test_a_vault_of_a_newer_version(vault: Path) -> None:
+    import hashlib
+
+    header = (vault / "format").read_bytes()
+    body = header[:4] + (99).to_bytes(2, "big") + header[6:-8]
+    (vault / "format").write_bytes(body + hashlib.sha256(body).digest()[:8])
+    ran = voiceid("users", "list", "--vault", vault, "--json")
+    assert ran.code is ExitCode.VAULT and "newer" in ran.error["message"]
+
+
+def test_a_damaged_record_is_told_and_can_be_deleted(vault: Path) -> None:
+    template = next(vault.glob("users/*/template"))
+    template.write_bytes(template.read_bytes()[:-1] + b"\0")
+    listed = voiceid("users", "list", "--vault", vault, "--json")
+    assert listed.code is ExitCode.ACCEPTED and listed.json == [] and "damaged" in listed.err
+    assert voiceid("users", "show", "ada", "--vault", vault).code is ExitCode.VAULT
+    deleted = voiceid("users", "delete", "ada", "--yes", "--vault", vault, "--json")
+    assert deleted.code is ExitCode.ACCEPTED and deleted.json["template"] is True
+    assert list(vault.glob("users/*")) == []
+
+
+@pytest.fixture
+def tiny_disk(tmp_path: Path) -> Iterator[Path]:
+    if os.geteuid() != 0 or shutil.which("mount") is None:
+        pytest.skip("mounting a tmpfs needs root and mount(8)")
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32k", "tmpfs", folder], capture_output=True)
+    if mounted.returncode:
+        pytest.skip("no tmpfs here")
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+def test_a_full_disk(tiny_disk: Path, vault: Path) -> None:
+    shutil.copytree(vault, tiny_disk / "vault")
+    (tiny_disk / "filler").write_bytes(b"x")
+    with (tiny_disk / "filler").open("wb", buffering=0) as filler:
+        try:
+            while filler.write(bytes(1024)):
+                pass
+        except OSError:
+            pass
+    full = tiny_disk / "vault"
+    ran = voiceid("privacy", "set", "shop.example.org", "--codebook", "50", "--vault", full, "--json")
+    assert ran.code is ExitCode.VAULT and "space" in ran.error["message"].lower()
+    assert voiceid("users", "list", "--vault", full, "--json").json[0]["name"] == "ada"
+
+
+def test_deleting_asks_and_takes_no_for_an_answer(vault: Path) -> None:
+    ran = voiceid("users", "delete", "ada", "--vault", vault, stdin="n\n")
+    assert ran.code is ExitCode.DECLINED
+    assert voiceid("users", "delete", "ada", "--vault", vault).code is ExitCode.DECLINED
+    assert voiceid("users", "list", "--vault", vault, "--json").json[0]["name"] == "ada"
+
+
+@pytest.mark.parametrize("challenge", ["short", "not*base64*at*all*not*base64*at*all"])
+def test_unusable_challenges(tmp_path: Path, speech: Path, challenge: str) -> None:
+    arguments = ("--relying-party", "shop.example.org", "--challenge", challenge, "-o", tmp_path / "envelope")
+    ran = voiceid("authenticate", "ada", speech, *arguments)
+    assert ran.code is ExitCode.USAGE and "--challenge" in ran.err
+
+
+def test_unusable_privacy_profiles(vault: Path) -> None:
+    for options in (("--codebook", "64"), ("--keep-runs", "--durations")):
+        assert voiceid("privacy", "set", "shop.example.org", *options, "--vault", vault).code is ExitCode.USAGE
+    assert voiceid("privacy", "set", "Not A Domain", "--codebook", "50", "--vault", vault).code is ExitCode.CREDENTIAL
+    assert voiceid("privacy", "show", "--vault", vault, "--json").json == {}
