@@ -9,11 +9,14 @@ VENV ?= .venv
 OUT ?= demo-output
 SAMPLES ?=
 PYTEST_ARGS ?=
+DEVICE ?= cpu
+PRINT ?=
 
 python := $(VENV)/bin/python
 pip_install := $(python) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
 demo_ready := $(VENV)/.demo-ready
 dev_ready := $(VENV)/.dev-ready
+train_ready := $(VENV)/.train-ready
 
 .PHONY: help env dev demo test lint format models clean
 
@@ -40,6 +43,9 @@ format: $(dev_ready) ## Rewrite the code in the project's style
 	@$(VENV)/bin/ruff check --fix .
 	@$(VENV)/bin/ruff format .
 
+models: $(if $(PRINT),,$(train_ready)) ## Train every model from nothing (hours; DEVICE=cuda; PRINT=1 only shows the commands)
+	@PYTHON=$(python) tools/train/models.sh $(if $(PRINT),--print) $(DEVICE)
+
 clean: ## Remove what was made here (not the downloads in ~/.cache/voiceid)
 	rm -rf "$(VENV)" "$(OUT)" build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find agent tools tests -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -63,4 +69,9 @@ $(dev_ready): pyproject.toml constraints.txt | $(python)
 	@$(pip_install) '.[dev]'
 	@$(python) -c 'import sounddevice' 2> /dev/null || { \
 	  echo "PortAudio is missing, microphone tests need it: sudo apt install libportaudio2" >&2; exit 1; }
+	@touch $@
+
+$(train_ready): $(dev_ready)
+	@echo "Installing teachers and synthesizers into $(VENV) ..."
+	@$(pip_install) '.[dev,train]'
 	@touch $@
