@@ -37,7 +37,9 @@ def autocorrelation(samples: Samples, order: int) -> Floats:
     if centred.size:
         centred -= centred.mean()
     n = centred.size
-    r = np.array([centred[: n - lag] @ centred[lag:] if lag < n else 0.0 for lag in range(order + 1)]) / max(n, 1)
+    r = np.zeros(order + 1)
+    for lag in range(min(order + 1, n)):
+        r[lag] = np.einsum("i,i->", centred[: n - lag], centred[lag:]) / n  # not a BLAS product: that starts threads
     return r if r[0] > 1e-16 else np.zeros(order + 1)
 
 

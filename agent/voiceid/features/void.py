@@ -64,18 +64,26 @@ def power_spectrum(samples: Samples) -> Floats:
     The frames' autocorrelations are summed at transform length 1024, long enough for a window of 512, and
     transformed once to length 2048: the same as zero-padding every frame, at half the cost.
     """
-    centred = samples - samples.mean(dtype=np.float64) if samples.size else np.zeros(WINDOW)
-    if float(np.mean(np.square(centred))) <= 1e-16:
-        return np.zeros(TRANSFORM // 2 + 1)
-    padded = np.pad(centred.astype(np.float32), (0, max(0, WINDOW - centred.size)))
-    frames = np.lib.stride_tricks.sliding_window_view(padded, WINDOW)[::HOP] * _window()
-    spectrum = np.fft.rfft(frames, 2 * WINDOW, axis=1)
-    summed = (spectrum.real**2 + spectrum.imag**2).sum(axis=0, dtype=np.float64)
-    correlation = np.fft.irfft(summed, 2 * WINDOW)
+    correlation = np.fft.irfft(frame_power(samples).sum(axis=0, dtype=np.float64), 2 * WINDOW)
     spread = np.zeros(TRANSFORM)
     spread[:WINDOW] = correlation[:WINDOW]
     spread[-WINDOW + 1 :] = correlation[-WINDOW + 1 :]
     return np.maximum(np.fft.rfft(spread).real, 0.0)
+
+
+def frame_power(samples: Samples) -> NDArray[np.float32]:
+    """Squared magnitude of every frame at transform length 1024: float32 (frames, 513), bins of 15.6 Hz.
+
+    At least one frame; zeros where the whole signal lies below -160 dBFS without its mean.
+    """
+    centred = samples - samples.mean(dtype=np.float64) if samples.size else np.zeros(WINDOW)
+    if float(np.mean(np.square(centred))) <= 1e-16:
+        return np.zeros((1, WINDOW + 1), dtype=np.float32)
+    padded = np.pad(centred.astype(np.float32), (0, max(0, WINDOW - centred.size)))
+    frames = np.lib.stride_tricks.sliding_window_view(padded, WINDOW)[::HOP] * _window()
+    spectrum = np.fft.rfft(frames, 2 * WINDOW, axis=1)
+    power: NDArray[np.float32] = np.square(spectrum.real) + np.square(spectrum.imag)
+    return power
 
 
 def _ldf(power: Floats) -> Floats:

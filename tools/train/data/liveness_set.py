@@ -28,8 +28,11 @@ SHARD = 100
 SPLIT_CODES: dict[Split, int] = {"train": 0, "dev": 1, "test": 2}
 SECONDS = (1.3, 6.0)
 """Range of the crop, before trimming to the speech."""
-RAW_SHARE = 0.2
-"""Share of live training utterances left as recorded: rooms and microphones that no simulation made."""
+RECORDED_SHARE = 0.5
+"""Share of live utterances left as recorded, save for codecs: rooms and microphones that no simulation made."""
+CODEC_SHARE = 0.25
+RECORDED = "-/recorded/recorded/-"
+"""Scene of live speech as recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +82,11 @@ class Utterances:
         return samples[start : start + length], speaker or clips[order[0]].path.stem, name
 
 
-def pair(utterances: Utterances, bank: Bank, rng: np.random.Generator, *, raw_share: float) -> list[Row]:
+def pair(utterances: Utterances, bank: Bank, rng: np.random.Generator) -> list[Row]:
     """One live row and one replayed row of the same words; those that the quality gate refuses are left out."""
     samples, speaker, name = utterances.draw(rng)
-    if rng.random() < raw_share:
-        codec = rng.random() < 0.35
-        live = Simulated(augment.random_codec(samples, rng) if codec else samples, "-/-/-/" + "-+"[codec])
+    if rng.random() < RECORDED_SHARE:
+        live = Simulated(augment.random_codec(samples, rng) if rng.random() < CODEC_SHARE else samples, RECORDED)
     else:
         live = simulate_live(samples, bank, rng)
     rows = []
@@ -101,7 +103,6 @@ def build(split: Split, pairs: int, *, seed: int = 0) -> None:
     utterances, bank = Utterances(items, split), load_bank(items, split)
     folder = cache_folder() / "audio"
     folder.mkdir(parents=True, exist_ok=True)
-    raw_share = RAW_SHARE if split == "train" else 0.0
     for shard in tqdm(range(-(-pairs // SHARD)), desc=f"liveness {split}", unit="shard"):
         path = folder / f"{split}-{seed}-{shard:03d}.npz"
         if path.exists():
@@ -109,7 +110,7 @@ def build(split: Split, pairs: int, *, seed: int = 0) -> None:
         rows: list[Row] = []
         for index in range(shard * SHARD, (shard + 1) * SHARD):
             rng = np.random.default_rng([seed, SPLIT_CODES[split], index])
-            rows += pair(utterances, bank, rng, raw_share=raw_share)
+            rows += pair(utterances, bank, rng)
         _write(path, rows)
 
 

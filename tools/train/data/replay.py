@@ -3,10 +3,10 @@
     live:    speech ------------------------------------> room -> microphone -> noise -> codec
     replay:  speech -> stolen recording -> loudspeaker --> room -> microphone -> noise -> codec
 
-The two differ in the loudspeaker and in how the speech was stolen (a codec, some noise); rooms, distances, microphones,
-noises and codecs come from the same draws, so that none of them tells the classes apart. Families of loudspeakers,
-rooms and microphones belong to one split each. What no simulation here holds: the talker's own directivity, breath and
-pop noise, the cabinet's vibration, and loudspeakers that are linear down to 20 Hz.
+The two differ in the loudspeaker and in how the speech was stolen (a room, some noise, a codec); rooms, distances,
+microphones, noises and codecs of the capture come from the same draws, so that none of them tells the classes apart.
+Families of loudspeakers, rooms and microphones belong to one split each. What no simulation here holds: the talker's
+own directivity, breath and pop noise, the cabinet's vibration, and loudspeakers that are linear down to 20 Hz.
 """
 
 from __future__ import annotations
@@ -101,12 +101,12 @@ ROOMS = (
     RoomFamily("cabin", "test", (2.5, 6), (0.06, 0.15), (0.3, 0.8)),
 )
 MICROPHONES = (
-    MicrophoneFamily("usb", "train", (20, 90), (6, 12), (-0.7, 0.7), (2000, 7000), (-3, 6), (35, 60)),
-    MicrophoneFamily("laptop", "train", (60, 250), (6, 12), (-1, 1), (2000, 6000), (-4, 7), (25, 45)),
-    MicrophoneFamily("headset", "train", (60, 200), (6, 12), (-1, 1.5), (1500, 5000), (-2, 8), (30, 55)),
-    MicrophoneFamily("phone", "dev", (70, 280), (6, 12, 18), (-1, 1), (1500, 6000), (-3, 6), (30, 55)),
-    MicrophoneFamily("array", "test", (30, 130), (6, 12), (-0.5, 1.5), (4000, 7800), (-1, 8), (25, 50)),
-    MicrophoneFamily("lavalier", "test", (40, 220), (6, 12, 18), (-1.5, 0.5), (800, 3500), (-4, 6), (30, 50)),
+    MicrophoneFamily("usb", "train", (20, 80), (6, 12), (-0.3, 0.3), (2000, 7000), (-2, 4), (35, 60)),
+    MicrophoneFamily("laptop", "train", (60, 180), (6, 12), (-0.5, 0.5), (2000, 6000), (-3, 5), (25, 45)),
+    MicrophoneFamily("headset", "train", (50, 150), (6, 12), (-0.3, 0.8), (1500, 5000), (-1, 5), (30, 55)),
+    MicrophoneFamily("phone", "dev", (60, 200), (6, 12, 18), (-0.4, 0.4), (1500, 6000), (-2, 4), (30, 55)),
+    MicrophoneFamily("array", "test", (30, 120), (6, 12), (-0.2, 0.7), (4000, 7800), (-1, 6), (25, 50)),
+    MicrophoneFamily("lavalier", "test", (40, 160), (6, 12), (-0.7, 0.3), (800, 3500), (-3, 4), (30, 50)),
 )
 
 
@@ -224,7 +224,7 @@ def microphone_taps(family: MicrophoneFamily, rng: np.random.Generator) -> Float
     peak = np.log2(_log_uniform(family.presence_hz, rng) / 1000)
     gains += rng.uniform(*family.presence_db) * np.exp(-(((octave - peak) / rng.uniform(0.3, 0.9)) ** 2))
     for _ in range(4):
-        gains += rng.normal(0, 0.8) * np.exp(-(((octave - rng.uniform(-3.5, 3)) / rng.uniform(0.1, 0.5)) ** 2))
+        gains += rng.normal(0, 0.5) * np.exp(-(((octave - rng.uniform(-3.5, 3)) / rng.uniform(0.1, 0.5)) ** 2))
     return augment.response_filter(GRID, gains)
 
 
@@ -233,12 +233,7 @@ def capture(samples: Samples, bank: Bank, rng: np.random.Generator) -> Simulated
     room_name = microphone_name = codec_name = "-"
     wet = samples
     if rng.random() < 0.75:
-        if bank.rooms and rng.random() < 0.15:
-            room_name, response = "measured", _choose(bank.rooms, rng)
-        else:
-            family = _choose([f for f in ROOMS if f.split == bank.split], rng)
-            room = augment.random_room(rng, volume=family.volume, rt60=family.rt60, distance=family.distance)
-            room_name, response = family.name, augment.room_response(room, rng)
+        room_name, response = _random_room(bank, rng)
         wet = augment.convolve(wet, response)
     if rng.random() < 0.7:
         microphone = _choose([f for f in MICROPHONES if f.split == bank.split], rng)
@@ -247,8 +242,8 @@ def capture(samples: Samples, bank: Bank, rng: np.random.Generator) -> Simulated
         hiss = augment.coloured_noise(len(wet), rng.uniform(-0.5, 1.5), rng)
         wet = augment.add_noise(wet, hiss, rng.uniform(*microphone.noise_db), rng)
     if rng.random() < 0.5:
-        wet = _add_ambience(wet, bank, (8, 35), rng)
-    if rng.random() < 0.35:
+        wet = _add_ambience(wet, bank, (12, 40), rng)
+    if rng.random() < 0.25:
         codec_name = str(rng.choice(["opus", "mp3", "vorbis"]))
         wet = augment.random_codec(_safe_peak(wet), rng, (codec_name,))  # type: ignore[arg-type]
     return Simulated(wet, f"-/{room_name}/{microphone_name}/{codec_name}")
@@ -263,12 +258,23 @@ def simulate_replay(samples: Samples, bank: Bank, rng: np.random.Generator) -> S
     """``samples`` stolen and played by a loudspeaker in a random scene of the bank's split."""
     stolen = samples
     if rng.random() < 0.3:
-        stolen = _add_ambience(stolen, bank, (15, 35), rng)
+        stolen = augment.convolve(stolen, _random_room(bank, rng)[1])
     if rng.random() < 0.3:
+        stolen = _add_ambience(stolen, bank, (15, 35), rng)
+    if rng.random() < 0.25:
         stolen = augment.random_codec(_safe_peak(stolen), rng)
     loudspeaker = random_loudspeaker(bank.split, rng, bank.cabinets)
     captured = capture(loudspeaker.play(stolen), bank, rng)
     return Simulated(captured.samples, loudspeaker.family + captured.scene[1:])
+
+
+def _random_room(bank: Bank, rng: np.random.Generator) -> tuple[str, Samples]:
+    """Name and impulse response of a room: one in seven measured, where the bank has any."""
+    if bank.rooms and rng.random() < 0.15:
+        return "measured", _choose(bank.rooms, rng)
+    family = _choose([f for f in ROOMS if f.split == bank.split], rng)
+    room = augment.random_room(rng, volume=family.volume, rt60=family.rt60, distance=family.distance)
+    return family.name, augment.room_response(room, rng)
 
 
 def _add_ambience(samples: Samples, bank: Bank, snr: Range, rng: np.random.Generator) -> Samples:

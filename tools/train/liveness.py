@@ -1,0 +1,266 @@
+"""Train, calibrate and measure the liveness model; benchmark its recipe on real replay features.
+
+    python -m tools.train.data.liveness_set --split train --pairs 4000     (dev, test likewise)
+    python -m tools.train.liveness train          fit, export, write card and report
+    python -m tools.train.liveness asvspoof2017   the classifier recipe on ASVspoof2017 features
+
+Training is on the training split's speakers, loudspeakers, rooms and microphones; settings, calibration and thresholds
+come from the development split's; the report is on the test split's. Real replays are only reported.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tools.train.asvspoof2017 import benchmark, reference_folder
+from tools.train.cards import write_card
+from tools.train.data.corpus import Item, read_index
+from tools.train.data.liveness_set import RECORDED, cache_folder
+from tools.train.export.liveness import export
+from tools.train.liveness_tables import FRONTEND, Table, join, recorded, simulated
+from tools.train.metrics import (
+    apcer_at_bpcer,
+    bootstrap_ci,
+    cllr,
+    eer,
+    fit_calibration,
+    threshold_at_bpcer,
+    wilson_interval,
+)
+from tools.train.rank_svm import RankSvm
+from voiceid.audio.level import SPEECH_DBFS
+from voiceid.features.dynamics import SIZE as DYNAMICS_SIZE
+from voiceid.features.void import SIZE as VOID_SIZE
+from voiceid.models.card import SCHEMA, Calibration, Card, Threshold, TrainingData
+from voiceid.types import SAMPLE_RATE
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+BPCER = {"convenience": 0.005, "balanced": 0.010, "strict": 0.015}
+"""Share of live development utterances that each operating point's gate may refuse."""
+GRID = tuple((c, gamma) for gamma in (0.3, 0.8) for c in (2.0, 8.0))
+"""C, and gamma times the number of columns."""
+MAX_VECTORS = 3000
+"""Support vectors of 225 half-precision values that stay within 1.5 MB."""
+FIELD_SETS = (
+    "asterisk",
+    "commonvoice-yourtts-gt",
+    "libritts-yourtts-gt",
+    "ls-test-clean",
+    "mls-pt-yourtts-gt",
+    "picovoice-commands",
+    "vctk-yourtts-gt",
+)
+"""Real recordings of live speech: reported for false alarms, and on the development side part of the thresholds."""
+FIELD_FILES = 240
+
+Weights = NDArray[np.float64]
+
+
+def columns(void_only: bool) -> Weights:
+    """Column weights: VOID-97 alone, or with the band dynamics."""
+    weights = np.ones(VOID_SIZE + DYNAMICS_SIZE)
+    weights[VOID_SIZE:] = 0.0 if void_only else 1.0
+    return weights
+
+
+def fit(train: Table, weights: Weights, c: float, gamma: float) -> RankSvm:
+    return RankSvm.fit(train.features, train.live, weights=weights, c=c, gamma=gamma / float(weights @ weights))
+
+
+def select(train: Table, dev: Table, weights: Weights) -> RankSvm:
+    """The machine with the least development EER among the grid's that have at most :data:`MAX_VECTORS`."""
+    fitted = [fit(train, weights, c, gamma) for c, gamma in GRID]
+    small = [machine for machine in fitted if len(machine.dual) <= MAX_VECTORS]
+    if not small:
+        raise SystemExit(f"every machine has more than {MAX_VECTORS} support vectors; train on fewer pairs")
+    return min(small, key=lambda machine: table_eer(machine, dev))
+
+
+def table_eer(machine: RankSvm, table: Table) -> float:
+    scores = machine(table.features)
+    return eer(scores[table.live], scores[~table.live])
+
+
+def measure(machine: RankSvm, table: Table, thresholds: dict[str, float]) -> dict[str, Any]:
+    """EER with its interval over speakers, and error rates at raw ``thresholds``, whole and by part."""
+    scores = machine(table.features)
+    live, replay = scores[table.live], scores[~table.live]
+    as_recorded = table.scene == RECORDED
+    loudspeakers = table.loudspeaker
+    by = {
+        f"live {name}": _one_class(scores[table.live & rows], replay, thresholds, live=True)
+        for name, rows in (("as recorded", as_recorded), ("through simulated rooms", ~as_recorded))
+    }
+    for family in sorted(set(loudspeakers) - {"-"}):
+        by[f"loudspeaker {family}"] = _one_class(scores[loudspeakers == family], live, thresholds, live=False)
+    low, high = bootstrap_ci(eer, (live, replay), (table.speaker[table.live], table.speaker[~table.live]))
+    return {
+        "eer": eer(live, replay),
+        "ci95": [low, high],
+        "n_bonafide": len(live),
+        "n_spoof": len(replay),
+        "n_speakers": len(np.unique(table.speaker)),
+        "apcer_at_bpcer_1": apcer_at_bpcer(live, replay, 0.01),
+        "apcer_at_bpcer_5": apcer_at_bpcer(live, replay, 0.05),
+        "bpcer": {point: float(np.mean(live < t)) for point, t in thresholds.items()},
+        "apcer": {point: float(np.mean(replay >= t)) for point, t in thresholds.items()},
+        "by": by,
+    }
+
+
+def _one_class(scores: Weights, other: Weights, thresholds: dict[str, float], *, live: bool) -> dict[str, Any]:
+    """One part of one class against the whole other class."""
+    refused = {point: float(np.mean(scores < t)) for point, t in thresholds.items()}
+    errors = {"bpcer": refused} if live else {"apcer": {point: 1 - share for point, share in refused.items()}}
+    return {"n": len(scores), "eer": eer(scores, other) if live else eer(other, scores), **errors}
+
+
+def false_alarms(machine: RankSvm, table: Table, thresholds: dict[str, float]) -> dict[str, Any]:
+    """Share of real live recordings refused, by set."""
+    scores = machine(table.features)
+    report: dict[str, Any] = {}
+    for name in sorted(set(table.set)):
+        mine = scores[table.set == name]
+        refused = {point: int(np.sum(mine < t)) for point, t in thresholds.items()}
+        report[name] = {
+            "n": len(mine),
+            "bpcer": {point: count / len(mine) for point, count in refused.items()},
+            "ci95_balanced": list(wilson_interval(refused["balanced"], len(mine))),
+        }
+    return report
+
+
+def train(options: argparse.Namespace) -> None:
+    items = read_index()
+    train_table, dev, test = (simulated(split) for split in ("train", "dev", "test"))
+    field_dev, field_test = (recorded(live_recordings(items, s), f"recorded-{s}") for s in ("dev", "test"))
+    replays = recorded([i for i in items if i.kind == "replay"], "real-replays", live=False)
+
+    machine = select(train_table, dev, columns(options.void_only))
+    live_dev = machine(join([dev.take(dev.live), field_dev]).features)
+    scores = machine(dev.features)
+    scale, offset = fit_calibration(scores[dev.live], scores[~dev.live])
+    raw = {point: threshold_at_bpcer(live_dev, bpcer) for point, bpcer in BPCER.items()}
+    real = machine(replays.features)
+    test_scores = scale * machine(test.features) + offset
+    metrics = {
+        **measure(machine, test, raw),
+        "cllr": cllr(test_scores[test.live], test_scores[~test.live]),
+        "dev_eer": table_eer(machine, dev),
+        "real_live_recordings": false_alarms(machine, field_test, raw),
+        "real_replays_caught": {point: f"{int(np.sum(real < t))} of {len(real)}" for point, t in raw.items()},
+    }
+    if not options.void_only:
+        alone = select(train_table, dev, columns(True))
+        metrics["void_97_alone"] = {"eer": table_eer(alone, test), "dev_eer": table_eer(alone, dev)}
+
+    folder: Path = options.output
+    folder.mkdir(parents=True, exist_ok=True)
+    checkpoint = cache_folder() / "liveness.npz"
+    machine.save(checkpoint)
+    metrics["export_parity"] = export(checkpoint, folder / "liveness.onnx")
+    calibration = Calibration(
+        scale, offset, f"{int(dev.live.sum())} live, {int((~dev.live).sum())} simulated replays of development speakers"
+    )
+    thresholds = {
+        point: Threshold(
+            calibration(raw[point]), f"BPCER {100 * bpcer:.1f} % on {len(live_dev)} live development utterances"
+        )
+        for point, bpcer in BPCER.items()
+    }
+    path = write_card(card(train_table, machine, calibration, thresholds, metrics), folder)
+    if options.report:
+        options.report.parent.mkdir(parents=True, exist_ok=True)
+        options.report.write_text(json.dumps(metrics, indent=1) + "\n", "utf-8")
+    print(json.dumps(metrics, indent=1))
+    print(f"{path}: {len(machine.dual)} support vectors, {(folder / 'liveness.onnx').stat().st_size / 1e6:.2f} MB")
+
+
+def live_recordings(items: list[Item], split: str) -> list[Item]:
+    """Genuine speech of ``split``: of each of :data:`FIELD_SETS` at most :data:`FIELD_FILES`, evenly spread."""
+    chosen = []
+    for name in FIELD_SETS:
+        mine = [i for i in items if i.kind == "bonafide" and i.split == split and i.set == name]
+        chosen += mine[:: -(-len(mine) // FIELD_FILES) or 1]
+    return chosen
+
+
+def card(
+    table: Table,
+    machine: RankSvm,
+    calibration: Calibration,
+    thresholds: dict[str, Threshold],
+    metrics: dict[str, Any],
+) -> Card:
+    sets = ", ".join(sorted(set(table.set)))
+    return Card(
+        schema=SCHEMA,
+        name="liveness",
+        role="liveness",
+        version="1.0.0",
+        description="Loudspeaker replay detector: VOID-97 and band dynamics, rank-transformed, RBF-kernel SVM",
+        file="liveness.onnx",
+        sha256="",
+        inputs={},
+        outputs={},
+        sample_rate=SAMPLE_RATE,
+        frontend=FRONTEND,
+        level_dbfs=SPEECH_DBFS,
+        min_seconds=1.0,
+        window_seconds=None,
+        calibration=calibration,
+        thresholds=thresholds,
+        training_data=[
+            TrainingData(
+                f"live speech and simulated replay of the training speakers of {sets}",
+                "classes A and A* (CC BY 4.0, CC0, Apache-2.0, public domain, CC BY-SA 4.0, CC BY-SA 3.0, GPL-2+)",
+                f"{int(table.live.sum())} live and {int((~table.live).sum())} replayed utterances of 1 to 6 s",
+            )
+        ],
+        metrics=metrics,
+        command="python -m tools.train.liveness train",
+        licence="MIT",
+        parameters={"support_vectors": len(machine.dual), "gamma": machine.gamma},
+    )
+
+
+def asvspoof2017(options: argparse.Namespace) -> None:
+    report = benchmark(options.features)
+    options.report.parent.mkdir(parents=True, exist_ok=True)
+    options.report.write_text(json.dumps(report, indent=1) + "\n", "utf-8")
+    print(f"{'recipe':28} {'held-out conf.':>14} {'train->dev':>11} {'95 % interval':>15} {'speaker-grouped':>16}")
+    for name, row in report["rows"].items():
+        low, high = row["train_dev_ci95"]
+        print(
+            f"{name:28} {row['held_out_configuration_eer']:14.1%} {row['train_dev_eer']:11.1%} "
+            f"{f'{low:.1%} - {high:.1%}':>15} {row['speaker_grouped_eer']:16.1%}"
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(required=True)
+    training = commands.add_parser("train", help="fit, calibrate, export, write card and report")
+    training.add_argument("--void-only", action="store_true", help="leave the band dynamics out")
+    training.add_argument("-o", "--output", type=Path, default=REPOSITORY / "models")
+    training.add_argument("--report", type=Path, default=REPOSITORY / "docs" / "reports" / "liveness.json")
+    training.add_argument(
+        "--device", choices=("cpu", "cuda"), default="cpu", help="as everywhere; this runs on the CPU"
+    )
+    training.set_defaults(run=train)
+    recipe = commands.add_parser("asvspoof2017", help="benchmark the classifier recipe on real replay features")
+    recipe.add_argument("--features", type=Path, default=reference_folder())
+    recipe.add_argument("--report", type=Path, default=REPOSITORY / "docs" / "reports" / "liveness-asvspoof2017.json")
+    recipe.set_defaults(run=asvspoof2017)
+    options = parser.parse_args()
+    options.run(options)
+
+
+if __name__ == "__main__":
+    main()
