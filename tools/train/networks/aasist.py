@@ -30,9 +30,9 @@ Block = tuple[int, int, int, int]
 class AasistShape:
     """The sizes of one member of the family.
 
-    ``blocks`` are (channels in, channels out, pooling over frequency, over time) of the residual encoder; ``pools`` the fractions of nodes
-    kept by the spectral pool, the temporal pool and all pools behind them; ``temperatures`` those of the spectral, the
-    temporal and the heterogeneous attentions.
+    ``blocks`` are (channels in, channels out, pooling over frequency, over time) of the residual encoder; ``pools``
+    the fractions of nodes kept by the spectral pool, the temporal pool and all pools behind them; ``temperatures``
+    those of the spectral, the temporal and the heterogeneous attentions. ``dropout`` scales the official rates.
     """
 
     front_end: Literal["sinc", "log-spectrogram"]
@@ -41,6 +41,7 @@ class AasistShape:
     pools: tuple[float, float, float]
     temperatures: tuple[float, float, float]
     spectral_nodes: int
+    dropout: float = 1.0
 
 
 def _official_blocks(width: int) -> tuple[Block, ...]:
@@ -53,11 +54,12 @@ SHAPES: dict[str, AasistShape] = {
     "AASIST-L": AasistShape("sinc", _official_blocks(24), (24, 32), (0.4, 0.5, 0.7), (2.0, 2.0, 100.0), 23),
     "light": AasistShape(
         "log-spectrogram",
-        ((1, 16, 2, 2), (16, 32, 2, 2), (32, 48, 2, 2), (48, 64, 2, 2)),
-        (64, 32),
+        ((16, 16, 2, 2), (16, 32, 2, 2), (32, 48, 1, 1)),
+        (48, 32),
         (0.5, 0.5, 0.5),
         (2.0, 2.0, 100.0),
         16,
+        dropout=0.25,
     ),
 }
 
@@ -94,9 +96,12 @@ class Aasist(nn.Module):
     def __init__(self, shape: AasistShape) -> None:
         super().__init__()
         dim, graph_dim = shape.graph_dims
+        self.dropout = shape.dropout
         self.sinc = shape.front_end == "sinc"
         self.conv_time = SincBank() if self.sinc else LogSpectrogram()
         self.first_bn = nn.BatchNorm2d(1)
+        if not self.sinc:
+            self.stem = nn.Conv2d(1, shape.blocks[0][0], (7, 5), stride=(4, 4), padding=(3, 2))
         # The extra Sequential level is that of the official checkpoints' names.
         self.encoder = nn.Sequential(
             *(nn.Sequential(ResidualBlock(*block, first=i == 0)) for i, block in enumerate(shape.blocks))
@@ -105,28 +110,32 @@ class Aasist(nn.Module):
         self.master1 = nn.Parameter(torch.randn(1, 1, dim))
         self.master2 = nn.Parameter(torch.randn(1, 1, dim))
         spectral, temporal, heterogeneous = shape.temperatures
-        self.GAT_layer_S = GraphAttention(dim, dim, spectral)
-        self.GAT_layer_T = GraphAttention(dim, dim, temporal)
-        self.HtrgGAT_layer_ST11 = HeterogeneousGraphAttention(dim, graph_dim, heterogeneous)
-        self.HtrgGAT_layer_ST12 = HeterogeneousGraphAttention(graph_dim, graph_dim, heterogeneous)
-        self.HtrgGAT_layer_ST21 = HeterogeneousGraphAttention(dim, graph_dim, heterogeneous)
-        self.HtrgGAT_layer_ST22 = HeterogeneousGraphAttention(graph_dim, graph_dim, heterogeneous)
+        self.GAT_layer_S = GraphAttention(dim, dim, spectral, 0.2 * shape.dropout)
+        self.GAT_layer_T = GraphAttention(dim, dim, temporal, 0.2 * shape.dropout)
+        self.HtrgGAT_layer_ST11 = HeterogeneousGraphAttention(dim, graph_dim, heterogeneous, 0.2 * shape.dropout)
+        self.HtrgGAT_layer_ST12 = HeterogeneousGraphAttention(graph_dim, graph_dim, heterogeneous, 0.2 * shape.dropout)
+        self.HtrgGAT_layer_ST21 = HeterogeneousGraphAttention(dim, graph_dim, heterogeneous, 0.2 * shape.dropout)
+        self.HtrgGAT_layer_ST22 = HeterogeneousGraphAttention(graph_dim, graph_dim, heterogeneous, 0.2 * shape.dropout)
         # Quirk: all four inner pools share the third ratio.
         keep_spectral, keep_temporal, keep = shape.pools
-        self.pool_S = GraphPool(keep_spectral, dim, 0.3)
-        self.pool_T = GraphPool(keep_temporal, dim, 0.3)
-        self.pool_hS1 = GraphPool(keep, graph_dim, 0.3)
-        self.pool_hT1 = GraphPool(keep, graph_dim, 0.3)
-        self.pool_hS2 = GraphPool(keep, graph_dim, 0.3)
-        self.pool_hT2 = GraphPool(keep, graph_dim, 0.3)
+        self.pool_S = GraphPool(keep_spectral, dim, 0.3 * shape.dropout)
+        self.pool_T = GraphPool(keep_temporal, dim, 0.3 * shape.dropout)
+        self.pool_hS1 = GraphPool(keep, graph_dim, 0.3 * shape.dropout)
+        self.pool_hT1 = GraphPool(keep, graph_dim, 0.3 * shape.dropout)
+        self.pool_hS2 = GraphPool(keep, graph_dim, 0.3 * shape.dropout)
+        self.pool_hT2 = GraphPool(keep, graph_dim, 0.3 * shape.dropout)
         self.out_layer = nn.Linear(5 * graph_dim, 2)
 
     def forward(self, waveform: Tensor) -> Tensor:
-        return self.out_layer(self.embed(waveform))
+        return self.classify(self.conv_time(waveform))
 
-    def embed(self, waveform: Tensor) -> Tensor:
-        """The read-out before the last layer: (b, 64600) to (b, 160)."""
-        encoded = self.encode(waveform)
+    def classify(self, bands: Tensor) -> Tensor:
+        """Logits (b, 2) from the front end's output (b, bands, frames), so that training can mask bands and frames."""
+        return self.out_layer(F.dropout(self.embed(bands), 0.5 * self.dropout, self.training))
+
+    def embed(self, bands: Tensor) -> Tensor:
+        """The read-out before the last layer: (b, bands, frames) to (b, 160)."""
+        encoded = self.encode(bands.unsqueeze(1))
         spectral = encoded.abs().amax(dim=3).transpose(1, 2) + self.pos_S
         temporal = encoded.abs().amax(dim=2).transpose(1, 2)
         spectral = self.pool_S(self.GAT_layer_S(spectral))
@@ -153,14 +162,13 @@ class Aasist(nn.Module):
         )
         times, spectra, masters = (torch.maximum(a, b) for a, b in zip(*branches, strict=True))
         readout = (times.abs().amax(1), times.mean(1), spectra.abs().amax(1), spectra.mean(1), masters.squeeze(1))
-        return F.dropout(torch.cat(readout, dim=1), 0.5, self.training)
+        return torch.cat(readout, dim=1)
 
-    def encode(self, waveform: Tensor) -> Tensor:
-        """Front end and residual encoder: (b, 64600) to (b, channels, frequency nodes, time nodes)."""
-        bands = self.conv_time(waveform).unsqueeze(1)
+    def encode(self, bands: Tensor) -> Tensor:
+        """Residual encoder: (b, 1, bands, frames) to (b, channels, frequency nodes, time nodes)."""
         if self.sinc:
             return self.encoder(F.selu(self.first_bn(F.max_pool2d(bands.abs(), 3))))
-        return self.encoder(self.first_bn(bands))
+        return self.encoder(F.selu(self.stem(self.first_bn(bands))))
 
     def _branch(
         self,
@@ -176,7 +184,10 @@ class Aasist(nn.Module):
         temporal, spectral, master = first(temporal, spectral, master)
         spectral, temporal = pool_spectral(spectral), pool_temporal(temporal)
         delta_t, delta_s, delta_m = second(temporal, spectral, master)
-        drop = [F.dropout(x, 0.2, self.training) for x in (temporal + delta_t, spectral + delta_s, master + delta_m)]
+        drop = [
+            F.dropout(x, 0.2 * self.dropout, self.training)
+            for x in (temporal + delta_t, spectral + delta_s, master + delta_m)
+        ]
         return drop[0], drop[1], drop[2]
 
 

@@ -25,7 +25,7 @@ def _attention_vector(size: int) -> nn.Parameter:
 class GraphAttention(nn.Module):
     """Attention over a fully connected graph: (b, n, d) to (b, n, e)."""
 
-    def __init__(self, dim_in: int, dim_out: int, temperature: float) -> None:
+    def __init__(self, dim_in: int, dim_out: int, temperature: float, dropout: float) -> None:
         super().__init__()
         self.att_proj = nn.Linear(dim_in, dim_out)
         self.att_weight = _attention_vector(dim_out)
@@ -33,9 +33,10 @@ class GraphAttention(nn.Module):
         self.proj_without_att = nn.Linear(dim_in, dim_out)
         self.bn = nn.BatchNorm1d(dim_out)
         self.temperature = temperature
+        self.dropout = dropout
 
     def forward(self, nodes: Tensor) -> Tensor:
-        nodes = F.dropout(nodes, 0.2, self.training)
+        nodes = F.dropout(nodes, self.dropout, self.training)
         pairs = nodes.unsqueeze(2) * nodes.unsqueeze(1)
         scores = torch.tanh(self.att_proj(pairs)) @ self.att_weight
         weights = torch.softmax(scores.squeeze(-1) / self.temperature, dim=-1)
@@ -49,7 +50,7 @@ class HeterogeneousGraphAttention(nn.Module):
     (b, n, d), (b, m, d), (b, 1, d) to the same with e in place of d.
     """
 
-    def __init__(self, dim_in: int, dim_out: int, temperature: float) -> None:
+    def __init__(self, dim_in: int, dim_out: int, temperature: float, dropout: float) -> None:
         super().__init__()
         self.proj_type1 = nn.Linear(dim_in, dim_in)
         self.proj_type2 = nn.Linear(dim_in, dim_in)
@@ -65,11 +66,12 @@ class HeterogeneousGraphAttention(nn.Module):
         self.proj_without_attM = nn.Linear(dim_in, dim_out)
         self.bn = nn.BatchNorm1d(dim_out)
         self.temperature = temperature
+        self.dropout = dropout
 
     def forward(self, temporal: Tensor, spectral: Tensor, master: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         count = temporal.shape[1]
         nodes = torch.cat((self.proj_type1(temporal), self.proj_type2(spectral)), dim=1)
-        nodes = F.dropout(nodes, 0.2, self.training)
+        nodes = F.dropout(nodes, self.dropout, self.training)
         weights = torch.softmax(self._pair_scores(nodes, count) / self.temperature, dim=-1)
         mixed = self.proj_with_att(weights @ nodes) + self.proj_without_att(nodes)
 

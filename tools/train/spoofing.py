@@ -1,0 +1,245 @@
+"""Train a spoofing detector of the AASIST family on the shards of ``tools.train.data.spoofing``.
+
+``python -m tools.train.spoofing RUN`` trains the light sibling on the CPU; ``--shape AASIST-L --device cuda`` the
+official shape. It resumes where RUN stopped, takes in shards that have appeared since, and writes ``last.pt`` (plain
+tensors) and ``report.json`` into RUN. Steps may be changed on resuming: the learning rate falls over the last 30 %.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional as F
+from tqdm import tqdm
+
+from tools.train.data.attacks.cache import spoofing_cache
+from tools.train.data.spoofing import Window, read_shard, shard_folder
+from tools.train.metrics import eer
+from tools.train.networks.aasist import SAMPLES, SHAPES, Aasist
+from voiceid.types import SAMPLE_RATE
+
+AVERAGE_DECAY = 0.995
+WARM_UP = 50
+CHECK_EVERY = 100
+SYSTEM_SHARES = {"kokoro": 0.25, "neural": 0.25}
+"""Share of the attacks in a batch; the other systems share the rest by their counts."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a run is made with."""
+
+    shape: str
+    steps: int
+    batch: int
+    rate: float
+    seed: int
+
+
+class Windows:
+    """All windows of a split, with sampling weights that balance classes and attack systems."""
+
+    def __init__(self, split: str) -> None:
+        shards = [read_shard(path) for path in sorted(shard_folder(split).glob("*.npy"))]  # type: ignore[arg-type]
+        if not shards:
+            raise SystemExit(f"no shards for {split}; run python -m tools.train.data.spoofing --split {split}")
+        self._samples = [shard.samples for shard in shards]
+        self._ends = np.cumsum([len(shard.rows) for shard in shards])
+        self.rows: list[Window] = [row for shard in shards for row in shard.rows]
+        self.labels = np.array([row.label for row in self.rows])
+        systems = np.array([row.system for row in self.rows])
+        weights = np.where(self.labels == 1, 1 / max(1, (self.labels == 1).sum()), 0.0)
+        shares = {name: share for name, share in SYSTEM_SHARES.items() if (systems == name).any()}
+        rest = (self.labels == 0) & ~np.isin(systems, list(shares))
+        weights[rest] = (1 - sum(shares.values())) / max(1, rest.sum())
+        for name, share in shares.items():
+            weights[systems == name] = share / (systems == name).sum()
+        self.weights = weights / weights.sum()
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: int) -> NDArray[np.float32]:
+        """One window: float32 (64600,)."""
+        shard = int(np.searchsorted(self._ends, index, side="right"))
+        start = self._ends[shard - 1] if shard else 0
+        return self._samples[shard][index - start].astype(np.float32) / 32_767
+
+    def batch(self, size: int, length: int, random: np.random.Generator) -> tuple[Tensor, Tensor]:
+        """``size`` windows drawn by weight, cut to ``length``, augmented: float32 (b, length), and labels int64 (b,)."""
+        chosen = random.choice(len(self), size, p=self.weights)
+        waveforms = np.stack([augmented(self[i], length, random) for i in chosen])
+        return torch.from_numpy(waveforms), torch.from_numpy(self.labels[chosen])
+
+
+def augmented(window: NDArray[np.float32], length: int, random: np.random.Generator) -> NDArray[np.float32]:
+    """A stretch of ``length``; some of a second or more repeated, as short utterances are; now and then some noise."""
+    stretch = min(length, int(random.uniform(SAMPLE_RATE, 2 * SAMPLES)))
+    start = int(random.integers(SAMPLES - stretch + 1))
+    window = np.resize(window[start : start + stretch], length)
+    if random.random() < 0.25:
+        window = window + np.float32(10 ** random.uniform(-4, -2.3)) * random.standard_normal(length, np.float32)
+    return window
+
+
+def masked(bands: Tensor, random: np.random.Generator) -> Tensor:
+    """SpecAugment (Park et al., 2019) on (b, bands, frames): a stripe of bands, a stripe of frames, or all the top."""
+    mask = torch.ones_like(bands)
+    _, count, frames = bands.shape
+    for row in mask:
+        if random.random() < 0.5:
+            low = int(random.integers(count))
+            row[low : low + int(random.integers(1, count // 5))] = 0
+        if random.random() < 0.3:
+            row[int(random.uniform(0.4, 1.0) * count) :] = 0
+        if random.random() < 0.3:
+            first = int(random.integers(frames))
+            row[:, first : first + int(random.integers(1, frames // 6))] = 0
+    return bands * mask
+
+
+def train_step(
+    model: Aasist, optimiser: torch.optim.Optimizer, waveforms: Tensor, labels: Tensor, random: np.random.Generator,
+    half: bool,
+) -> float:  # fmt: skip
+    """One optimiser step; returns the loss."""
+    device = next(model.parameters()).device
+    with torch.no_grad():
+        bands = masked(model.conv_time(waveforms.to(device)), random)
+    with torch.autocast(device.type, torch.bfloat16, enabled=half):
+        logits = model.classify(bands)
+    loss = F.cross_entropy(logits.float(), labels.to(device), label_smoothing=0.02)
+    optimiser.zero_grad()
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 5.0)
+    optimiser.step()
+    return float(loss)
+
+
+def faster_in_half(model: Aasist, batch: int) -> bool:
+    """Whether bfloat16 autocast makes a step cheaper here, by CPU time of a forward and backward pass of each kind."""
+    bands = model.conv_time(torch.randn(batch, SAMPLES) * 0.05)
+    cost = {}
+    for half in (False, True):
+        for _ in range(2):
+            start = time.process_time()
+            with torch.autocast("cpu", torch.bfloat16, enabled=half):
+                logits = model.classify(bands)
+            logits.float().square().mean().backward()
+            cost[half] = time.process_time() - start
+    model.zero_grad()
+    tqdm.write(f"CPU ms a sample: float32 {1000 * cost[False] / batch:.1f}, bfloat16 {1000 * cost[True] / batch:.1f}")
+    return cost[True] < cost[False]
+
+
+@torch.no_grad()
+def scores(model: Aasist, windows: Windows, limit: int = 600) -> tuple[NDArray[np.float64], list[Window]]:
+    """Bona fide minus spoof logit of the first ``limit`` windows."""
+    model.eval()
+    device = next(model.parameters()).device
+    count = min(limit, len(windows))
+    values = []
+    for first in range(0, count, 16):
+        batch = np.stack([windows[i] for i in range(first, min(first + 16, count))])
+        logits = model(torch.from_numpy(batch).to(device)).cpu().numpy()
+        values.append(logits[:, 1] - logits[:, 0])
+    model.train()
+    return np.concatenate(values).astype(np.float64), windows.rows[:count]
+
+
+def error_rates(values: NDArray[np.float64], rows: list[Window]) -> dict[str, float]:
+    """EER over all windows and of each attack system."""
+    genuine = values[[row.label == 1 for row in rows]]
+    names = sorted({row.system for row in rows if row.label == 0})
+    attacks = {name: values[[row.system == name for row in rows]] for name in names}
+    everything = np.concatenate(list(attacks.values()))
+    return {"all": eer(genuine, everything), **{name: eer(genuine, part) for name, part in attacks.items()}}
+
+
+def learning_rate(step: int, options: Options) -> float:
+    """Linear warm-up, level, then linear to a twentieth over the last 30 %."""
+    falling = min(1.0, (options.steps - step) / (0.3 * options.steps))
+    return options.rate * min(1.0, (step + 1) / WARM_UP) * max(0.05, falling)
+
+
+def window_length(step: int, options: Options) -> int:
+    """Half windows, which cost half, until the learning rate falls; then whole ones."""
+    return SAMPLES // 2 if step < 0.7 * options.steps else SAMPLES
+
+
+def save(path: Path, state: dict[str, Any]) -> None:
+    """Write a checkpoint so that an interruption leaves the old one."""
+    partial = path.with_suffix(".partial")
+    torch.save(state, partial)
+    partial.rename(path)
+
+
+def train(run: Path, options: Options, device: str) -> None:
+    """Train until ``options.steps``, saving every 100 steps."""
+    torch.manual_seed(options.seed)
+    run.mkdir(parents=True, exist_ok=True)
+    model = Aasist(SHAPES[options.shape]).to(device).train()
+    optimiser = torch.optim.AdamW(model.parameters(), options.rate, weight_decay=1e-3)
+    average = {name: value.clone() for name, value in model.state_dict().items()}
+    step, last = 0, run / "last.pt"
+    if last.exists():
+        state = torch.load(last, map_location=device, weights_only=True)
+        model.load_state_dict(state["model"])
+        optimiser.load_state_dict(state["optimiser"])
+        average, step = state["average"], state["step"]
+    half = device == "cuda" or faster_in_half(model, 4)
+    data, losses = Windows("train"), [0.7]
+    progress = tqdm(range(step, options.steps), initial=step, total=options.steps, mininterval=10)
+    for step in progress:
+        random = np.random.default_rng((options.seed, step))
+        for group in optimiser.param_groups:
+            group["lr"] = learning_rate(step, options)
+        losses.append(
+            train_step(model, optimiser, *data.batch(options.batch, window_length(step, options), random), random, half)
+        )
+        decay = min(AVERAGE_DECAY, (step + 1) / (step + 10))
+        for name, value in model.state_dict().items():
+            average[name] = decay * average[name] + (1 - decay) * value if value.is_floating_point() else value.clone()
+        progress.set_postfix(loss=f"{np.mean(losses[-50:]):.3f}", windows=len(data))
+        if (step + 1) % CHECK_EVERY == 0 or step + 1 == options.steps:
+            judge = Aasist(SHAPES[options.shape]).to(device)
+            judge.load_state_dict(average)
+            rates = error_rates(*scores(judge, Windows("dev")))
+            tqdm.write(f"step {step + 1}: dev EER " + ", ".join(f"{k} {v:.1%}" for k, v in rates.items()))
+            save(last, {
+                "shape": options.shape, "step": step + 1, "model": model.state_dict(), "average": average,
+                "optimiser": optimiser.state_dict(),
+            })  # fmt: skip
+            report = {"options": asdict(options), "step": step + 1, "loss": float(np.mean(losses[-50:]))}
+            report |= {"windows": len(data), "dev_eer": rates}
+            (run / "report.json").write_text(json.dumps(report, indent=1) + "\n", "utf-8")
+            data = Windows("train")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", type=Path, nargs="?", default=spoofing_cache() / "light", help="default: %(default)s")
+    parser.add_argument("--shape", choices=sorted(SHAPES), default="light")
+    parser.add_argument("--steps", type=int, default=2_000)
+    parser.add_argument("--batch", type=int, default=24)
+    parser.add_argument("--rate", type=float, default=1e-3)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--threads", type=int, default=1)
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    options = Options(arguments.shape, arguments.steps, arguments.batch, arguments.rate, arguments.seed)
+    train(arguments.run, options, arguments.device)
+
+
+if __name__ == "__main__":
+    main()

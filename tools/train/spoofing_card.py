@@ -1,0 +1,239 @@
+"""Calibrate a spoofing model on development data, measure it on test data, and write its ONNX file and card.
+
+``python -m tools.train.spoofing_card [CHECKPOINT]``. Test attacks are recordings of systems that no training or
+development data came from; genuine speech is of other speakers. Scores are kept in the cache, so that a second run
+only scores what is new. With ``--official`` an official checkpoint is measured on the same lists.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import hashlib
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from tools.train.cards import write_card
+from tools.train.data.attacks.cache import spoofing_cache
+from tools.train.data.corpus import Item, read_index
+from tools.train.data.spoofing import read_shard, shard_folder
+from tools.train.export.spoofing import export
+from tools.train.metrics import apcer_at_bpcer, bootstrap_ci, eer, fit_calibration, threshold_at_bpcer
+from tools.train.networks.aasist import SAMPLES
+from voiceid.audio import prepare, read_waveform
+from voiceid.audio.level import SPEECH_DBFS
+from voiceid.models.card import OPERATING_POINTS, SCHEMA, Calibration, Card, Threshold, TrainingData, read_card
+from voiceid.models.store import verify_model
+from voiceid.scoring.spoofing import SpoofingModel
+from voiceid.types import SAMPLE_RATE
+
+BPCER = dict(zip(OPERATING_POINTS, (0.005, 0.01, 0.015), strict=True))
+ATTACK_KINDS = ("tts", "vc", "vocoder")
+GENUINE_TEST = {
+    "ls-test-clean": 60,
+    "vctk-yourtts-gt": 30,
+    "picovoice-commands": 40,
+    "commonvoice-yourtts-gt": 14,
+    "libritts-yourtts-gt": 20,
+    "speech-commands": 20,
+}
+"""How many genuine test clips of each set, besides all of the sets that hold attacks."""
+GENUINE_DEV = 260
+TRAINING = [
+    TrainingData("LibriSpeech (test-clean and train-clean-100 speakers of the training split)", "CC BY 4.0", "146 min"),
+    TrainingData("LibriTTS, Common Voice, MLS (training split)", "CC BY 4.0, CC0", "5 min"),
+    TrainingData("Asterisk prompts es, fr, it", "BSD-like, CC BY-SA 3.0, GPL-2+", "16 min"),
+    TrainingData("wake and short words (Picovoice, Precise, Speech Commands, FSDD)", "Apache-2.0, PD, CC BY", "35 min"),
+    TrainingData("Kokoro-82M speech, made here", "Apache-2.0", "5 min"),
+    TrainingData("WORLD, Griffin-Lim, LPC, spectral and neural-coder copies of the above", "as the above", "170 min"),
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Trials:
+    """Scored utterances of one class."""
+
+    items: tuple[Item, ...]
+    scores: np.ndarray
+
+    def where(self, keep: list[bool]) -> Trials:
+        return Trials(tuple(i for i, k in zip(self.items, keep, strict=True) if k), self.scores[np.array(keep)])
+
+    @property
+    def speakers(self) -> list[str]:
+        return [item.speaker or item.path.stem for item in self.items]
+
+
+def system_of(item: Item) -> str:
+    """The attack system, from the note: without text, pair, source speaker and other details of one clip."""
+    note = item.note.split(";")[0].split(", pipe")[0]
+    return f"{item.set}: {note.removeprefix('system ').split(' (PyPI')[0][:48]}"
+
+
+def test_items(seed: int = 0) -> tuple[list[Item], list[Item]]:
+    """Genuine and artificial test clips."""
+    rows = [item for item in read_index() if item.split == "test" and item.seconds >= 0.9]
+    attacks = [item for item in rows if item.kind in ATTACK_KINDS]
+    genuine = [item for item in rows if item.kind == "bonafide"]
+    random = np.random.default_rng(seed)
+    chosen = [item for item in genuine if item.set in {attack.set for attack in attacks}]
+    for name, count in GENUINE_TEST.items():
+        pool = [item for item in genuine if item.set == name]
+        chosen += [pool[i] for i in random.permutation(len(pool))[:count]]
+    return chosen, attacks
+
+
+def dev_items(seed: int = 0) -> list[Item]:
+    """Genuine development utterances of at least 1.5 s."""
+    rows = [i for i in read_index() if i.split == "dev" and i.kind == "bonafide" and i.seconds >= 1.5]
+    return [rows[i] for i in np.random.default_rng(seed).permutation(len(rows))[:GENUINE_DEV]]
+
+
+def score_items(model: SpoofingModel, items: list[Item], *, first_only: bool = False) -> Trials:
+    """Scores of whole utterances; ``first_only`` scores the first window alone, the rule of the official AASIST."""
+    path = spoofing_cache() / f"scores-{model.card.sha256[:12]}-{'first' if first_only else 'all'}.csv"
+    known: dict[str, float] = {}
+    if path.exists():
+        with path.open(newline="", encoding="utf-8") as file:
+            known = {name: float(score) for name, score in csv.reader(file)}
+    with path.open("a", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        for item in tqdm([item for item in items if str(item.path) not in known], desc=model.card.name, mininterval=5):
+            samples = prepare(read_waveform(item.path)).samples
+            known[str(item.path)] = model.score(samples[:SAMPLES] if first_only else samples)
+            writer.writerow((item.path, known[str(item.path)]))
+    return Trials(tuple(items), np.array([known[str(item.path)] for item in items]))
+
+
+def score_dev_attacks(model: SpoofingModel) -> np.ndarray:
+    """Raw scores of the attacks among the development shards."""
+    values = []
+    for path in sorted(shard_folder("dev").glob("*.npy")):
+        shard = read_shard(path)
+        attacks = [i for i, row in enumerate(shard.rows) if row.label == 0]
+        values += [model.score(shard.samples[i].astype(np.float32) / 32_767) for i in tqdm(attacks, desc="dev attacks")]
+    return np.array(values)
+
+
+def measure(genuine: Trials, attacks: Trials) -> dict[str, Any]:
+    """EER with its bootstrap interval over speakers and systems, per kind and per system, with trial counts."""
+    systems = [system_of(item) for item in attacks.items]
+    interval = bootstrap_ci(eer, [genuine.scores, attacks.scores], [genuine.speakers, systems])
+    result: dict[str, Any] = {
+        "eer": round(eer(genuine.scores, attacks.scores), 4),
+        "ci95": [round(value, 4) for value in interval],
+        "n_bonafide": len(genuine.scores),
+        "n_spoof": len(attacks.scores),
+        "apcer_at_bpcer_1": round(apcer_at_bpcer(genuine.scores, attacks.scores, 0.01), 4),
+        "apcer_at_bpcer_5": round(apcer_at_bpcer(genuine.scores, attacks.scores, 0.05), 4),
+        "by": {"kind": {}, "system": {}, "set": {}},
+    }
+    for name, keys in (
+        ("kind", [i.kind for i in attacks.items]),
+        ("system", systems),
+        ("set", [i.set for i in attacks.items]),
+    ):
+        parts = defaultdict(list)
+        for key, score in zip(keys, attacks.scores, strict=True):
+            parts[key].append(score)
+        for key, scores in sorted(parts.items()):
+            entry = {"eer": round(eer(genuine.scores, scores), 4), "n_spoof": len(scores)}
+            same = genuine.scores[[item.set == key for item in genuine.items]] if name == "set" else np.zeros(0)
+            if len(same):
+                entry |= {"eer_same_set": round(eer(same, scores), 4), "n_bonafide_same_set": len(same)}
+            result["by"][name][key] = entry
+    return result
+
+
+def draft_card(name: str, **changes: Any) -> Card:
+    """A card without what is measured."""
+    fields: dict[str, Any] = {
+        "schema": SCHEMA, "name": name, "role": "spoofing", "version": "1.0.0", "file": f"{name}.onnx", "sha256": "",
+        "description": "AASIST's graph attention back end on a strided log spectrogram: genuine or artificial speech.",
+        "inputs": {}, "outputs": {}, "sample_rate": SAMPLE_RATE, "frontend": "waveform", "level_dbfs": SPEECH_DBFS,
+        "min_seconds": 1.0, "window_seconds": SAMPLES / SAMPLE_RATE, "calibration": None, "thresholds": {},
+        "training_data": TRAINING, "metrics": {}, "licence": "MIT",
+        "command": "python -m tools.train.spoofing && python -m tools.train.spoofing_card",
+        "parameters": {"hop_seconds": 2.0, "score": "logit-difference"},
+    }  # fmt: skip
+    return Card(**(fields | changes))
+
+
+def load(card: Card, folder: Path) -> SpoofingModel:
+    """Write ``card`` and load its model."""
+    path = write_card(card, folder)
+    return SpoofingModel(verify_model(read_card(path), folder))
+
+
+def calibrated(card: Card, genuine: Trials, attacks: np.ndarray) -> Card:
+    """``card`` with calibration and thresholds from development scores."""
+    scale, offset = fit_calibration(genuine.scores, attacks)
+    source = f"{len(genuine.scores)} genuine utterances and {len(attacks)} attacks, development split"
+    llrs = scale * genuine.scores + offset
+    thresholds = {
+        point: Threshold(
+            float(threshold_at_bpcer(llrs, rate)), f"BPCER {rate:.1%} on {len(llrs)} genuine development utterances"
+        )
+        for point, rate in BPCER.items()
+    }
+    changes = {"calibration": Calibration(float(scale), float(offset), source), "thresholds": thresholds}
+    return draft_card(card.name, metrics=card.metrics, **changes)
+
+
+def rates_at_thresholds(card: Card, genuine: Trials, attacks: Trials) -> dict[str, dict[str, float]]:
+    """BPCER and APCER on the test lists at the card's own thresholds."""
+    if card.calibration is None:
+        raise ValueError(f"card {card.name!r} is not calibrated")
+    llr = [card.calibration.scale * trials.scores + card.calibration.offset for trials in (genuine, attacks)]
+    return {
+        point: {
+            "bpcer": round(float(np.mean(llr[0] < threshold.value)), 4),
+            "apcer": round(float(np.mean(llr[1] >= threshold.value)), 4),
+        }
+        for point, threshold in card.thresholds.items()
+    }
+
+
+def official_metrics(checkpoint: Path, genuine: list[Item], attacks: list[Item]) -> dict[str, Any]:
+    """The official model on the same lists, by its own rule: first window, bona fide logit."""
+    folder = spoofing_cache() / "official"
+    name = f"{checkpoint.stem.lower()}-{hashlib.sha256(checkpoint.read_bytes()).hexdigest()[:8]}"
+    if not (folder / f"{name}.onnx").exists():
+        export(checkpoint, folder / f"{name}.onnx")
+    model = load(draft_card(name, parameters={"score": "bonafide-logit"}), folder)
+    return measure(score_items(model, genuine, first_only=True), score_items(model, attacks, first_only=True))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("checkpoint", type=Path, nargs="?", default=spoofing_cache() / "light" / "last.pt")
+    parser.add_argument("--name", default="spoofing-pi")
+    parser.add_argument("--folder", type=Path, default=Path("models"), help="default: %(default)s")
+    parser.add_argument("--official", type=Path, help="an official AASIST checkpoint to measure beside it")
+    arguments = parser.parse_args()
+    genuine_items, attack_items = test_items()
+    metrics: dict[str, Any] = {}
+    if arguments.official:
+        metrics["official"] = official_metrics(arguments.official, genuine_items, attack_items)
+        print(f"official: EER {metrics['official']['eer']:.2%}")
+    parity = export(arguments.checkpoint, arguments.folder / f"{arguments.name}.onnx")
+    draft = draft_card(arguments.name)
+    model = load(draft, arguments.folder)
+    card = calibrated(draft, score_items(model, dev_items()), score_dev_attacks(model))
+    genuine, attacks = score_items(model, genuine_items), score_items(model, attack_items)
+    metrics = {"test": measure(genuine, attacks), "export_parity": parity} | metrics
+    metrics["test"]["at_thresholds"] = rates_at_thresholds(card, genuine, attacks)
+    write_card(
+        draft_card(arguments.name, calibration=card.calibration, thresholds=card.thresholds, metrics=metrics),
+        arguments.folder,
+    )
+    print(f"test: EER {metrics['test']['eer']:.2%} {metrics['test']['ci95']}, {metrics['test']['at_thresholds']}")
+
+
+if __name__ == "__main__":
+    main()
