@@ -1,9 +1,10 @@
-"""The whole course of a user on the shipped models: enrol, verify, identify, register, authenticate, enrol anew, delete."""
+"""The course of a user on the shipped models: enrol, verify, identify, register, authenticate, enrol anew, delete."""
 
 from __future__ import annotations
 
 import base64
 import json
+import shutil
 import stat
 from pathlib import Path
 
@@ -38,7 +39,7 @@ def clips(corpus: Path) -> dict[str, list[Path]]:
 def vault(tmp_path_factory: pytest.TempPathFactory, clips: dict[str, list[Path]]) -> Path:
     """A vault with the owner in it."""
     folder = tmp_path_factory.mktemp("state") / "vault"
-    ran = voiceid("enroll", "ada", *clips[OWNER][:6], "--vault", folder, "--json")
+    ran = voiceid("enroll", "ada", *clips[OWNER][:5], "--vault", folder, "--json")
     assert ran.code is ExitCode.ACCEPTED, ran.err
     assert ran.json["enrolled"] and ran.json["net_speech"] >= 8 and ran.json["similar"] == []
     assert sum(utterance["accepted"] for utterance in ran.json["utterances"]) == ran.json["utterance_count"] >= 3
@@ -194,24 +195,23 @@ def test_a_picture_that_cannot_be_written_is_a_system_error(accepted: Path, tmp_
 
 
 def test_reenrolling_ends_credentials_and_delete_really_deletes(
-    tmp_path: Path, clips: dict[str, list[Path]], accepted: Path
+    vault: Path, tmp_path: Path, clips: dict[str, list[Path]], accepted: Path
 ) -> None:
-    vault = tmp_path / "vault"
+    vault = Path(shutil.copytree(vault, tmp_path / "vault"))
     options = ("--vault", vault, "--json")
-    assert voiceid("enroll", "ada", *clips[OWNER][:6], *options).code is ExitCode.ACCEPTED
-    party = ("--relying-party", RP, "--challenge", CHALLENGE)
+    party = ("--relying-party", "third.example.org", "--challenge", CHALLENGE)
     assert voiceid("credentials", "register", "ada", accepted, *party, *options).code is ExitCode.ACCEPTED
 
     before = {path: path.read_bytes() for path in vault.rglob("*") if path.is_file()}
-    declined = voiceid("users", "reenroll", "ada", *clips[OWNER][6:12], "--vault", vault, stdin="n\n")
-    assert declined.code is ExitCode.DECLINED and RP in declined.err
+    declined = voiceid("users", "reenroll", "ada", *clips[OWNER][6:11], "--vault", vault, stdin="n\n")
+    assert declined.code is ExitCode.DECLINED and "third.example.org" in declined.err
     incomplete = voiceid("users", "reenroll", "ada", clips[OWNER][6], "--yes", *options)
     assert incomplete.code is ExitCode.ENROLMENT
     assert {path: path.read_bytes() for path in vault.rglob("*") if path.is_file()} == before
 
-    anew = voiceid("users", "reenroll", "ada", *clips[OWNER][6:12], "--yes", *options)
+    anew = voiceid("users", "reenroll", "ada", *clips[OWNER][6:11], "--yes", *options)
     assert anew.code is ExitCode.ACCEPTED, anew.err
-    assert [ended["relying_party"] for ended in anew.json["ended_credentials"]] == [RP]
+    assert "third.example.org" in [ended["relying_party"] for ended in anew.json["ended_credentials"]]
     assert voiceid("credentials", "list", "ada", *options).json == []
 
     deleted = voiceid("users", "delete", "ada", "--yes", *options)

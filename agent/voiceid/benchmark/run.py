@@ -116,11 +116,11 @@ def run_benchmark(
     machine = describe_machine()
     lengths, repeats = (QUICK_SECONDS, QUICK_REPEATS) if quick else (SECONDS, REPEATS)
     speech = collect_speech(files, max(lengths))
+    reference = ReferenceModel(reference_onnx, speech) if reference_onnx else None
     on_step("cold start and peak memory")
     cold_start = measure_cold_start(settings.models, speech, COMMAND_SECONDS)
     on_step("memory of each model")
     models = measure_models(settings.models, speech, COMMAND_SECONDS)
-    reference = ReferenceModel(reference_onnx, speech) if reference_onnx else None
     runs = []
     for threads in thread_counts():
         pipeline = Pipeline.load(benchmark_settings(settings, threads))
