@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from voiceid.benchmark.machine import resident_mib
+from voiceid.benchmark.machine import reset_peak, resident_mib
 from voiceid.errors import VoiceIdError
 from voiceid.models.card import ROLES, Role
 from voiceid.models.store import find_model
@@ -43,7 +43,10 @@ class ColdStart:
 
 @dataclass(frozen=True, slots=True)
 class ModelFootprint:
-    """A model in use: its size on disk (with assets) and the resident memory that loading and running it added."""
+    """A model in use: its size on disk (with assets) and resident memory that it added.
+
+    ``added_rss_mib`` stays after loading and running it, ``running_rss_mib`` is needed while it runs.
+    """
 
     role: Role
     name: str
@@ -51,6 +54,7 @@ class ModelFootprint:
     sha256: str
     disk_bytes: int
     added_rss_mib: float
+    running_rss_mib: float
 
 
 def measure_cold_start(settings: ModelSettings, speech: Samples, seconds: float) -> ColdStart:
@@ -63,15 +67,15 @@ def measure_cold_start(settings: ModelSettings, speech: Samples, seconds: float)
 
 def measure_models(settings: ModelSettings, speech: Samples, seconds: float) -> tuple[ModelFootprint, ...]:
     """Load and run the models one after the other."""
-    added = _spawn("models", settings, speech, seconds)
-    return tuple(_footprint(role, settings, added[role]) for role in ROLES)
+    memory = _spawn("models", settings, speech, seconds)
+    return tuple(_footprint(role, settings, memory[role]) for role in ROLES)
 
 
-def _footprint(role: Role, settings: ModelSettings, added: float) -> ModelFootprint:
+def _footprint(role: Role, settings: ModelSettings, memory: dict[str, float]) -> ModelFootprint:
     model = find_model(getattr(settings, role), role)
     card = model.card
     size = sum((model.folder / name).stat().st_size for name in (card.file, *card.assets))
-    return ModelFootprint(role, card.name, card.version, card.sha256, size, added)
+    return ModelFootprint(role, card.name, card.version, card.sha256, size, **memory)
 
 
 def _spawn(task: Task, settings: ModelSettings, speech: Samples, seconds: float) -> dict[str, Any]:
@@ -103,7 +107,7 @@ def _cold_start(settings: Settings, speech: Samples, seconds: float) -> dict[str
     }
 
 
-def _models(settings: Settings, speech: Samples, seconds: float) -> dict[str, float]:
+def _models(settings: Settings, speech: Samples, seconds: float) -> dict[str, dict[str, float]]:
     from voiceid.benchmark.stages import CODEBOOK
     from voiceid.scoring.fusion import FusionModel
     from voiceid.scoring.identity import IdentityModel
@@ -120,13 +124,15 @@ def _models(settings: Settings, speech: Samples, seconds: float) -> dict[str, fl
         ("units", Tokenizer, lambda model: model.encode(samples, codebook=CODEBOOK)),
     )
     kept = []
-    added: dict[str, float] = {}
+    memory: dict[str, dict[str, float]] = {}
     for role, kind, run in steps:
-        before = resident_mib()[0]
+        before, _ = resident_mib()
+        reset_peak()
         kept.append(kind(find_model(getattr(settings.models, role), role), threads=settings.models.threads))
         run(kept[-1])
-        added[role] = max(0.0, resident_mib()[0] - before)
-    return added
+        after, peak = resident_mib()
+        memory[role] = {"added_rss_mib": max(0.0, after - before), "running_rss_mib": max(0.0, peak - before)}
+    return memory
 
 
 def main() -> None:
@@ -136,8 +142,8 @@ def main() -> None:
     from voiceid.benchmark.stages import benchmark_settings
 
     settings = benchmark_settings(Settings(models=ModelSettings(**header["models"])), header["models"]["threads"])
-    measure_task = {"cold-start": _cold_start, "models": _models}[header["task"]]
-    json.dump(measure_task(settings, speech, header["seconds"]), sys.stdout)
+    tasks: dict[Task, Callable[[Settings, Samples, float], Any]] = {"cold-start": _cold_start, "models": _models}
+    json.dump(tasks[header["task"]](settings, speech, header["seconds"]), sys.stdout)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from voiceid.cli.decisions import decision_json, headline, reasons, scores
 from voiceid.cli.exit_codes import ExitCode, code_of_outcome
 from voiceid.cli.files import write_file
 from voiceid.cli.loading import load_pipeline, open_vault_and_key
-from voiceid.cli.output import plain
+from voiceid.cli.output import plain, progress
 
 app = command_app()
 
@@ -70,7 +70,9 @@ def authenticate(
     authenticator.check_credential(name, rp_id=relying_party, credential_id=identifier)
     pipeline = load_pipeline(settings)
     request = AuthenticationRequest(name, relying_party, nonce, identifier, purpose)
-    result = pipeline.authenticate(listen(), vault, authenticator, request)
+    waveform = listen()
+    with progress("judging"):
+        result = pipeline.authenticate(waveform, vault, authenticator, request)
     decision, envelope = result.decision, result.envelope
     facts: dict[str, object] = {"name": name, "relying_party": relying_party, "output": None}
     written = ""

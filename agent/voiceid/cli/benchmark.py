@@ -100,11 +100,12 @@ def _stages(report: Report) -> Table:
 
 
 def _models(report: Report) -> Table:
-    table = Table("model", "role", "disk MiB", "memory MiB", box=None)
+    table = Table("model", "role", "disk MiB", "memory MiB", "while running MiB", box=None)
     for model in report.models:
-        table.add_row(model.name, model.role, f"{model.disk_bytes / 2**20:.2f}", f"{model.added_rss_mib:.1f}")
+        sizes = (model.disk_bytes / 2**20, model.added_rss_mib, model.running_rss_mib)
+        table.add_row(model.name, model.role, f"{sizes[0]:.2f}", f"{sizes[1]:.1f}", f"{sizes[2]:.1f}")
     total = sum(model.disk_bytes for model in report.models) / 2**20
-    table.add_row("all", "", f"{total:.2f}", f"peak {report.cold_start.peak_rss_mib:.0f} (whole process)")
+    table.add_row("whole process", "", f"{total:.2f}", "", f"{report.cold_start.peak_rss_mib:.1f} (peak)")
     return table
 
 

@@ -29,7 +29,7 @@ from voiceid.cli.decisions import decision_json, headline, reasons
 from voiceid.cli.exit_codes import ExitCode, code_of_outcome
 from voiceid.cli.files import write_file
 from voiceid.cli.loading import load_pipeline, open_vault, open_vault_and_key
-from voiceid.cli.output import plain
+from voiceid.cli.output import plain, progress
 
 if TYPE_CHECKING:
     from voiceid.credentials.credential import Credential
@@ -87,7 +87,9 @@ def register(
     vault, key = open_vault_and_key(settings)
     template = vault.load_template(name)
     pipeline = load_pipeline(settings)
-    decision = pipeline.decide(listen(), template)
+    waveform = listen()
+    with progress("judging"):
+        decision = pipeline.decide(waveform, template)
     if not decision.accepted:
         context.emit(decision_json(decision, name=name), headline(decision, name), reasons(decision))
         return code_of_outcome(decision.outcome)

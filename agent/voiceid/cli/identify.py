@@ -11,6 +11,7 @@ from voiceid.cli.context import command_app, context_of
 from voiceid.cli.decisions import decision_json, headline, reasons
 from voiceid.cli.exit_codes import ExitCode, code_of_outcome
 from voiceid.cli.loading import all_templates, load_pipeline, open_vault
+from voiceid.cli.output import progress
 
 app = command_app()
 
@@ -35,7 +36,9 @@ def identify(
     listen = audio_source(file, microphone, device)
     templates = all_templates(open_vault(settings))
     pipeline = load_pipeline(settings)
-    result = pipeline.identify(listen(), templates)
+    waveform = listen()
+    with progress("judging"):
+        result = pipeline.identify(waveform, templates)
     table = Table("candidate", "identity (llr)", box=None) if result.candidates else Text("")
     for name, llr in result.candidates[:5]:
         if isinstance(table, Table):

@@ -9,6 +9,7 @@ from voiceid.cli.context import command_app, context_of
 from voiceid.cli.decisions import decision_json, headline, reasons, scores, timings
 from voiceid.cli.exit_codes import ExitCode, code_of_outcome
 from voiceid.cli.loading import find_template, load_pipeline, open_vault
+from voiceid.cli.output import progress
 
 app = command_app()
 
@@ -33,7 +34,9 @@ def verify(
     listen = audio_source(file, microphone, device)
     template = find_template(open_vault(settings), name)
     pipeline = load_pipeline(settings)
-    decision = pipeline.decide(listen(), template, name=name)
+    waveform = listen()
+    with progress("judging"):
+        decision = pipeline.decide(waveform, template, name=name)
     context.emit(
         decision_json(decision, name=name),
         headline(decision, name),
