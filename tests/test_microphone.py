@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import soundfile
 
-from tests.cli_helpers import voiceid
+from tests.cli_helpers import need_shipped_models, voiceid
 from voiceid.audio import read_waveform
 from voiceid.cli.exit_codes import ExitCode
 
@@ -142,3 +142,32 @@ def test_recording_stops_after_the_speech(null_sink: dict[str, str], speech: Pat
 def test_a_muted_microphone_is_an_error(null_sink: dict[str, str]) -> None:
     _, message = record(null_sink, 0.5)
     assert "digital silence" in str(message) and "unmute" in str(message)
+
+
+def test_speech_from_the_microphone_is_signed_as_such(null_sink: dict[str, str], corpus: Path, tmp_path: Path) -> None:
+    need_shipped_models()
+    found = sorted((corpus / "opus" / "ls-test-clean" / "ls672").glob("*.opus"))
+    clips = [file for file in found if 3.5 < soundfile.info(file).duration < 9]
+    vault = tmp_path / "vault"
+    party = ("--relying-party", "shop.example.org", "--challenge", "A" * 32, "--vault", vault)
+    assert voiceid("enroll", "ada", *clips[:5], "--vault", vault).code is ExitCode.ACCEPTED
+    accepted = (c for c in clips[5:] if voiceid("credentials", "register", "ada", c, *party).code is ExitCode.ACCEPTED)
+    spoken = tmp_path / "spoken.wav"
+    soundfile.write(spoken, read_waveform(next(accepted)).samples, 16_000)
+    arguments = ["authenticate", "ada", "--microphone", *map(str, party), "-o", str(tmp_path / "envelope"), "--json"]
+    agent = subprocess.Popen(
+        [sys.executable, "-c", "from voiceid.cli.main import main; main()", *arguments],
+        env=null_sink,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert agent.stderr is not None
+    played = None
+    for line in agent.stderr:
+        if "speak now" in line:
+            played = subprocess.Popen(["paplay", "--device=vmic", spoken], env=null_sink)
+    decision = json.loads(agent.communicate()[0])
+    assert played is not None and played.wait(10) == 0
+    assert decision["outcome"] == "accepted" and decision["source"] == "microphone"
+    assert (tmp_path / "envelope").stat().st_size == decision["envelope_bytes"]
