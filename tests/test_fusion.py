@@ -50,10 +50,27 @@ def card(tmp_path: Path) -> Card:
     assert export(tmp_path / "fusion.npz", tmp_path / "fusion.onnx") < 1e-6
     half = Threshold(0.5, "even odds")
     made = Card(
-        schema=SCHEMA, name="fusion", role="fusion", version="0", description="", file="fusion.onnx", sha256="",
-        inputs={}, outputs={}, sample_rate=16_000, frontend="llr-3", level_dbfs=None, min_seconds=1.0, window_seconds=None,
-        calibration=None, thresholds={"balanced": half}, training_data=[], metrics={}, command="", licence="MIT",
-    )  # fmt: skip
+        schema=SCHEMA,
+        name="fusion",
+        role="fusion",
+        version="0",
+        description="",
+        file="fusion.onnx",
+        sha256="",
+        inputs={},
+        outputs={},
+        sample_rate=16_000,
+        frontend="llr-3",
+        level_dbfs=None,
+        min_seconds=1.0,
+        window_seconds=None,
+        calibration=None,
+        thresholds={"balanced": half},
+        training_data=[],
+        metrics={},
+        command="",
+        licence="MIT",
+    )
     write_card(made, tmp_path)
     return made
 

@@ -53,7 +53,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--card", help="measure this model card instead of the shipped one (name or path)")
     parser.add_argument("--json", type=Path, metavar="OUT", help="write the result as one JSON object")
     parser.add_argument("--seed", type=int, default=0, help="seed of every random choice (default 0)")
-    parser.add_argument("--limit", type=_positive, metavar="N", help="measure a seeded choice of N rows")
+    parser.add_argument("--limit", type=_positive, metavar="N", help="try a seeded choice of N files")
     parser.add_argument("--jobs", type=_positive, default=os.cpu_count() or 1, help="processes (default: all cores)")
     parser.add_argument(
         "--max-failures",

@@ -12,7 +12,7 @@ from tools.evaluation.judging import Asking, Judge, load_judge
 from tools.evaluation.options import Options
 from tools.evaluation.parallel import Account, each
 from tools.evaluation.report import card_summary, detection, detection_table, partition, percent, rate, table
-from tools.evaluation.selection import choose, identifier, system
+from tools.evaluation.selection import choose, identifier, limited, system
 from tools.train import metrics
 from tools.train.data.corpus import Item
 from voiceid.models.card import Card
@@ -25,7 +25,7 @@ BPCERS = (0.01, 0.05)
 
 def measure(role: Judge, kinds: Sequence[str], options: Options) -> tuple[dict[str, Any], str, Account]:
     """Score every chosen file with the judge; returns the result, its table, and the account of files."""
-    items = choose(options, kinds)
+    items = limited(choose(options, kinds), options)
     account = Account()
     scored = each(Asking.of(role, options), items, jobs=options.jobs, account=account, label=role)
     card: Card = load_judge(role, options.card, cache=False).card

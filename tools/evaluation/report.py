@@ -34,8 +34,11 @@ def detection(
     if not (pos.size and neg.size):
         empty = names[0] if not pos.size else names[1]
         return {"eer": None, "ci95": None, "reason": f"no {empty} trials", **counts}
-    interval, over = confidence(metrics.eer, (pos, neg), groups)
-    return {"eer": metrics.eer(pos, neg), "ci95": interval, "ci95_over": over, **counts}
+    value = metrics.eer(pos, neg)
+    (low, high), over = confidence(metrics.eer, (pos, neg), groups)
+    if value == 0:  # no bootstrap can show errors where there were none: the rule of three can
+        high = max(high, min(1.0, 3 / min(pos.size, neg.size)))
+    return {"eer": value, "ci95": [low, high], "ci95_over": over, **counts}
 
 
 def confidence(

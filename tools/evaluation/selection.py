@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import random
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 from tools.evaluation.options import EvaluationError, Options
@@ -56,7 +56,7 @@ def _item(folder: Path, row: dict[str, str]) -> Item:
     )
 
 
-def choose(options: Options, kinds: Iterable[str], *, keep: Callable[[Item], bool] = lambda _: True) -> list[Item]:
+def choose(options: Options, kinds: Iterable[str]) -> list[Item]:
     """The rows that ``options`` choose among ``kinds``; bona fide rows stay whatever ``--kinds`` says.
 
     Raises:
@@ -71,7 +71,6 @@ def choose(options: Options, kinds: Iterable[str], *, keep: Callable[[Item], boo
         and row.set not in NOT_SPEECH
         and (not options.sets or row.set in options.sets)
         and (options.split is None or row.split == options.split)
-        and keep(row)
     ]
     if not chosen:
         sets, found = sorted({row.set for row in rows}), sorted({row.kind for row in rows})
@@ -79,10 +78,15 @@ def choose(options: Options, kinds: Iterable[str], *, keep: Callable[[Item], boo
             f"{options.index}: no row left to measure; of its {len(rows)} rows the sets are "
             f"{', '.join(sets) or 'none'} and the kinds {', '.join(found) or 'none'}; check --sets, --kinds and --split"
         )
-    if options.limit and len(chosen) > options.limit:
-        keepers = set(random.Random(options.seed).sample(range(len(chosen)), options.limit))
-        chosen = [row for i, row in enumerate(chosen) if i in keepers]
     return chosen
+
+
+def limited(items: list[Item], options: Options) -> list[Item]:
+    """At most ``--limit`` of ``items``, seeded, in their order."""
+    if options.limit is None or len(items) <= options.limit:
+        return items
+    keepers = set(random.Random(options.seed).sample(range(len(items)), options.limit))
+    return [item for i, item in enumerate(items) if i in keepers]
 
 
 def noise_files(index: Path, split: str | None) -> tuple[Path, ...]:

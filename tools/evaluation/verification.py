@@ -17,7 +17,7 @@ from tools.evaluation.judging import Asking, load_judge
 from tools.evaluation.options import EvaluationError, Options
 from tools.evaluation.parallel import Account, each
 from tools.evaluation.report import card_summary, detection, detection_table, partition, percent
-from tools.evaluation.selection import choose, noise_files, system
+from tools.evaluation.selection import choose, limited, noise_files, system
 from tools.evaluation.trials import Embedding, Enrolled, enrol, same_recording
 from tools.train import metrics
 from tools.train.data.corpus import Item
@@ -58,7 +58,7 @@ def measure(options: Options, arguments: argparse.Namespace) -> tuple[dict[str, 
         return dict(each(Asking.of("identity", options), batch, jobs=options.jobs, account=account, label="enrol"))
 
     enrolled = enrol(items, embed_all, seed=options.seed, dropped=dropped)
-    tests = [item for speaker in enrolled for item in speaker.rest]
+    tests = limited([item for speaker in enrolled for item in speaker.rest], options)
     embedded = each(Asking.of("identity", options, condition), tests, jobs=options.jobs, account=account, label="try")
     account.dropped.update(dropped)
     judge = load_judge("identity", options.card)

@@ -110,11 +110,17 @@ class Bench:
         liveness = self.llr("liveness", self.judges["liveness"].score(clip.samples))
         for name, reference in templates.items():
             identity = self.llr("identity", self.judges["identity"].score(reference, embedding))
-            yield FusionTrial((identity, spoofing, liveness), name, source, clip.attack, clip.system)
+            llr = (identity, spoofing, liveness)
+            if not np.isfinite(llr).all():
+                raise ValueError(f"a judge's score is not finite: {dict(zip(JUDGES, llr, strict=True))} for {source}")
+            yield FusionTrial(llr, name, source, clip.attack, clip.system)
 
 
-def build(split: Split, bench: Bench, *, seed: int = 0) -> list[FusionTrial]:
-    """All trials of the speakers of ``split``; the same seed gives the same audio."""
+def build(split: Split, bench: Bench, *, seed: int = 0, strangers: int = 1) -> list[FusionTrial]:
+    """All trials of the speakers of ``split``, each clip on its own template and those of ``strangers`` others.
+
+    The same seed gives the same audio.
+    """
     items = read_index()
     queues = _speakers(items, split, seed)
     references = {
@@ -126,8 +132,8 @@ def build(split: Split, bench: Bench, *, seed: int = 0) -> list[FusionTrial]:
         rng = np.random.default_rng([seed, index])
         others = [other for other in references if other != name]
         for clip in clips:
-            stranger = others[int(rng.integers(len(others)))]
-            trials += bench.trials(clip, name, {who: references[who] for who in (name, stranger)})
+            drawn = rng.permutation(len(others))[:strangers]
+            trials += bench.trials(clip, name, {who: references[who] for who in (name, *(others[i] for i in drawn))})
     return trials
 
 
