@@ -29,8 +29,8 @@ def clips(corpus: Path) -> dict[str, list[Path]]:
     found = {}
     for speaker in (OWNER, STRANGER):
         files = sorted((corpus / "opus" / "ls-test-clean" / speaker).glob("*.opus"))
-        found[speaker] = [file for file in files if 3.5 < soundfile.info(file).duration < 9][:12]
-        if len(found[speaker]) < 12:
+        found[speaker] = [file for file in files if 3.5 < soundfile.info(file).duration < 9][:14]
+        if len(found[speaker]) < 14:
             pytest.skip(f"the corpus has too few recordings of {speaker}")
     return found
 
@@ -39,7 +39,7 @@ def clips(corpus: Path) -> dict[str, list[Path]]:
 def vault(tmp_path_factory: pytest.TempPathFactory, clips: dict[str, list[Path]]) -> Path:
     """A vault with the owner in it."""
     folder = tmp_path_factory.mktemp("state") / "vault"
-    ran = voiceid("enroll", "ada", *clips[OWNER][:5], "--vault", folder, "--json")
+    ran = voiceid("enroll", "ada", *clips[OWNER][:6], "--vault", folder, "--json")
     assert ran.code is ExitCode.ACCEPTED, ran.err
     assert ran.json["enrolled"] and ran.json["net_speech"] >= 8 and ran.json["similar"] == []
     assert sum(utterance["accepted"] for utterance in ran.json["utterances"]) == ran.json["utterance_count"] >= 3
@@ -203,13 +203,13 @@ def test_reenrolling_ends_credentials_and_delete_really_deletes(
     assert voiceid("credentials", "register", "ada", accepted, *party, *options).code is ExitCode.ACCEPTED
 
     before = {path: path.read_bytes() for path in vault.rglob("*") if path.is_file()}
-    declined = voiceid("users", "reenroll", "ada", *clips[OWNER][6:11], "--vault", vault, stdin="n\n")
+    declined = voiceid("users", "reenroll", "ada", *clips[OWNER][6:12], "--vault", vault, stdin="n\n")
     assert declined.code is ExitCode.DECLINED and "third.example.org" in declined.err
     incomplete = voiceid("users", "reenroll", "ada", clips[OWNER][6], "--yes", *options)
     assert incomplete.code is ExitCode.ENROLMENT
     assert {path: path.read_bytes() for path in vault.rglob("*") if path.is_file()} == before
 
-    anew = voiceid("users", "reenroll", "ada", *clips[OWNER][6:11], "--yes", *options)
+    anew = voiceid("users", "reenroll", "ada", *clips[OWNER][6:12], "--yes", *options)
     assert anew.code is ExitCode.ACCEPTED, anew.err
     assert "third.example.org" in [ended["relying_party"] for ended in anew.json["ended_credentials"]]
     assert voiceid("credentials", "list", "ada", *options).json == []
