@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--strangers", type=int, default=6, metavar="N", help="templates of others for each clip")
     parser.epilog = (
-        "Scores: test speakers of $VOICEID_CORPUS as recorded, in simulated rooms, copied and replayed, and the attacks "
+        "Scores: test speakers of $VOICEID_CORPUS as recorded, in simulated rooms, copied, replayed, and the attacks "
         "that the index holds. --card measures another fusion card."
     )
 

@@ -1,6 +1,93 @@
-"""Placeholder units."""
+"""Units: bit rate, phones in the units beside MFCC + k-means, and a speaker attacker on them beside mel features."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+from tools.evaluation.options import EvaluationError, Options
+from tools.evaluation.parallel import Account, Work, each
+from tools.evaluation.report import card_summary, interval, percent, table
+from tools.evaluation.selection import choose, limited
+from tools.train.data.corpus import Item
+from tools.train.units_metrics import evaluate_units
+from voiceid.audio import read_waveform
+from voiceid.models.store import find_model
+from voiceid.settings import ModelSettings
+
+COUNTS = ("eer", "ci95", "n_target", "n_nontarget")
 
 
-def add_arguments(parser): ...
-def measure(options, arguments):
-    raise NotImplementedError
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--phone-utterances", type=int, default=200, metavar="N", help="transcribed files to align")
+    parser.epilog = (
+        "EER is a speaker attacker's, retrained on the units of the default profile: higher is more private."
+    )
+
+
+def readable() -> Work:
+    """A function that returns its file if it can be decoded."""
+
+    def check(item: Item) -> Item:
+        read_waveform(item.path)
+        return item
+
+    return check
+
+
+def measure(options: Options, arguments: argparse.Namespace) -> tuple[dict[str, Any], str, Account]:
+    """Returns the result, its table, and the account of files."""
+    if set(options.kinds) - {"bonafide"}:
+        raise EvaluationError("units are measured on bona fide speech only")
+    items = limited(choose(options, ("bonafide",)), options)
+    account = Account()
+    usable = [item for item, _ in each(readable, items, jobs=options.jobs, account=account, label="read")]
+    model = find_model(options.card or ModelSettings().units, "units")
+    measured = evaluate_units(
+        usable,
+        model.folder / f"{model.card.name}.json",
+        phone_utterances=arguments.phone_utterances,
+        seed=options.seed,
+        progress=sys.stderr.isatty(),
+    )
+    attack = {name: measured.get(name) for name in COUNTS}
+    attack = {**attack, "n_target": attack["n_target"] or 0, "n_nontarget": attack["n_nontarget"] or 0}
+    if attack["eer"] is None:
+        attack["reason"] = measured.get("note", "no speaker attack")
+    sets = sorted({item.set for item in usable})
+    by = {
+        "codebook": measured["by"],
+        "kind": {"bonafide": attack},
+        "set": {sets[0]: attack} if len(sets) == 1 else {},
+        "note": {},
+    }
+    result = {"command": "units", "card": card_summary(model.card), **measured, **attack, "by": by}
+    return result, describe(result), account
+
+
+def describe(result: dict[str, Any]) -> str:
+    """Bit rate, phones and attacker by codebook."""
+    rows = []
+    for codebook, part in result["by"]["codebook"].items():
+        mine, theirs = part.get("phones", {}).get("pnmi"), part.get("phones_mfcc", {}).get("pnmi")
+        attacker = part.get("attacker", {})
+        rows.append(
+            [
+                f"k = {codebook}",
+                f"{part['bits_per_second']:.0f}",
+                "-" if mine is None else f"{mine:.3f}",
+                "-" if theirs is None else f"{theirs:.3f}",
+                percent(attacker.get("eer")),
+                interval(attacker.get("ci95")),
+            ]
+        )
+    lines = [table(["", "bit/s", "PNMI", "PNMI of MFCC + k-means", "attacker EER", "95 % interval"], rows), ""]
+    mel = result.get("mel", {})
+    lines.append(
+        f"{result['utterances']} files, {result['seconds']:.0f} s; {result['phone_utterances']} aligned; "
+        f"the same attacker on mel: EER {percent(mel.get('eer'))}"
+    )
+    if "reason" in result:
+        lines.append(str(result["reason"]))
+    return "\n".join(lines)

@@ -188,7 +188,7 @@ def main() -> None:
     error = export(checkpoint, arguments.output / "fusion.onnx")
     path = write_card(make_card(machine, bench, metrics, thresholds, error), arguments.output)
     print(json.dumps(metrics, indent=1))
-    print(f"{path}: parity {error:.1e}, {(arguments.output / 'fusion.onnx').stat().st_size / 1e3:.0f} kB")
+    print(f"{path}: parity {error:.1e}, {(arguments.output / 'fusion.onnx').stat().st_size} bytes")
 
 
 if __name__ == "__main__":
