@@ -10,7 +10,7 @@ from sklearn.svm import SVC
 
 from tools.train.export.liveness import export, graph, probe_features
 from tools.train.metrics import eer
-from tools.train.rank_svm import RankSvm, RankTransform, block_weights, half
+from tools.train.rank_svm import Committee, Member, RankSvm, RankTransform, block_weights, half
 
 
 @pytest.fixture(scope="module")
@@ -21,6 +21,12 @@ def data() -> tuple[np.ndarray, np.ndarray]:
     features[:, 3] = rng.integers(0, 4, 600)  # discrete
     features[:, 4] = 7.0  # constant
     return features, positive
+
+
+@pytest.fixture(scope="module")
+def committee(data) -> Committee:
+    some = np.where(np.arange(20) == 9, 0.0, 0.7)
+    return Committee.fit(*data, [Member(some, 3.0, 0.5), Member((some > 0) * (np.arange(20) < 5.0), 10.0, 0.3)])
 
 
 @pytest.fixture(scope="module")
@@ -60,36 +66,43 @@ def test_it_learns(data, model) -> None:
     assert eer(scores[positive], scores[~positive]) < 0.2
 
 
-def test_export_agrees_with_the_checkpoint(model, data, tmp_path) -> None:
-    model.save(tmp_path / "m.npz")
-    assert export(tmp_path / "m.npz", tmp_path / "m.onnx") < 1e-4
+def test_a_committee_is_the_mean_of_its_clipped_machines(committee, data) -> None:
+    scores = [machine(data[0]) for machine in committee.machines]
+    assert np.allclose(committee(data[0]), (np.clip(scores[0], -2, 2) + np.clip(scores[1], -2, 2)) / 2)
+    assert committee.vectors == sum(len(m.support) for m in committee.machines)
+
+
+def test_export_agrees_with_the_checkpoint(committee, data, tmp_path) -> None:
+    committee.save(tmp_path / "m.npz")
+    assert export(tmp_path / "m.npz", tmp_path / "m.onnx") < 1e-5
     session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"))
     scores = session.run(None, {"features": data[0]})[0]
     assert scores.shape == (600, 1)
-    assert np.abs(scores[:, 0] - model(data[0])).max() < 1e-4
+    assert np.abs(scores[:, 0] - committee(data[0])).max() < 1e-5
 
 
-def test_columns_of_weight_zero_do_not_count(model, data) -> None:
+def test_columns_of_weight_zero_do_not_count(committee, data) -> None:
     changed = data[0].copy()
     changed[:, 9] = -5.0
-    session = onnxruntime.InferenceSession(graph(model).SerializeToString())
+    session = onnxruntime.InferenceSession(graph(committee).SerializeToString())
     assert np.array_equal(session.run(None, {"features": data[0]})[0], session.run(None, {"features": changed})[0])
 
 
-def test_saving_and_loading_changes_nothing(model, data, tmp_path) -> None:
-    model.save(tmp_path / "m.npz")
-    assert np.array_equal(RankSvm.load(tmp_path / "m.npz")(data[0]), model(data[0]))
+def test_saving_and_loading_changes_nothing(committee, data, tmp_path) -> None:
+    committee.save(tmp_path / "m.npz")
+    assert np.array_equal(Committee.load(tmp_path / "m.npz")(data[0]), committee(data[0]))
 
 
 def test_a_damaged_checkpoint_is_refused(tmp_path) -> None:
     (tmp_path / "bad.npz").write_bytes(b"no archive")
-    for name in ("bad.npz", "absent.npz"):
+    np.savez(tmp_path / "other.npz", knots=np.zeros(3))
+    for name in ("bad.npz", "absent.npz", "other.npz"):
         with pytest.raises(SystemExit, match="not a liveness checkpoint"):
-            RankSvm.load(tmp_path / name)
+            Committee.load(tmp_path / name)
 
 
 def test_probe_reaches_inside_and_outside_the_knots(model) -> None:
-    probe = probe_features(model, np.random.default_rng(0))
+    probe = probe_features(model.transform, np.random.default_rng(0))
     assert np.isfinite(probe).all() and (probe > model.transform.knots[-1]).any()
 
 

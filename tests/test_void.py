@@ -26,7 +26,7 @@ def reference_power(samples: np.ndarray) -> np.ndarray:
 
 def test_power_spectrum_is_that_of_zero_padded_frames(samples) -> None:
     expected = reference_power(samples)
-    assert np.abs(void.power_spectrum(samples) - expected).max() < 1e-5 * expected.max()
+    assert np.abs(void.power_spectrum(void.frame_power(samples)) - expected).max() < 1e-5 * expected.max()
 
 
 def test_power_spectrum_agrees_with_scipy_stft(samples) -> None:
@@ -34,7 +34,7 @@ def test_power_spectrum_agrees_with_scipy_stft(samples) -> None:
     window = get_window("hamming", 512, fftbins=True)
     _, _, z = stft(centred, window=window, nperseg=512, noverlap=384, nfft=2048, boundary=None, padded=False)
     expected = (np.abs(z * window.sum()) ** 2).sum(axis=1)
-    assert np.allclose(void.power_spectrum(samples), expected, atol=1e-5 * expected.max())
+    assert np.allclose(void.power_spectrum(void.frame_power(samples)), expected, atol=1e-5 * expected.max())
 
 
 def test_groups_on_real_speech_agree_with_numpy_and_scipy(speech) -> None:

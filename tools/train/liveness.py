@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from tqdm import tqdm
 
 from tools.train.asvspoof2017 import benchmark, reference_folder
 from tools.train.cards import write_card
@@ -33,9 +35,10 @@ from tools.train.metrics import (
     threshold_at_bpcer,
     wilson_interval,
 )
-from tools.train.rank_svm import RankSvm
+from tools.train.rank_svm import Committee, Member, RankTransform, block_weights
 from voiceid.audio.level import SPEECH_DBFS
 from voiceid.features.dynamics import SIZE as DYNAMICS_SIZE
+from voiceid.features.void import BLOCKS
 from voiceid.features.void import SIZE as VOID_SIZE
 from voiceid.models.card import SCHEMA, Calibration, Card, Threshold, TrainingData
 from voiceid.types import SAMPLE_RATE
@@ -44,7 +47,12 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 BPCER = {"convenience": 0.005, "balanced": 0.010, "strict": 0.015}
 """Share of live development utterances that each operating point's gate may refuse."""
 GRID = tuple((c, gamma) for gamma in (0.3, 0.8) for c in (2.0, 8.0))
-"""C, and gamma times the number of columns."""
+"""C, and gamma times the number of columns, of every machine."""
+SIZE = VOID_SIZE + DYNAMICS_SIZE
+GROUPS = {**BLOCKS, "void": slice(0, VOID_SIZE), "dynamics": slice(VOID_SIZE, SIZE), "all": slice(0, SIZE)}
+"""Columns that machines can be made of."""
+COMMITTEES = {"void-97": (("lpcc", "void"),), "void-97+dynamics-128": (("void", "all"), ("all",), ("void", "dynamics"))}
+"""Groups of columns, one machine each, to choose from by development EER."""
 MAX_VECTORS = 3000
 """Support vectors of 225 half-precision values that stay within 1.5 MB."""
 FIELD_SETS = (
@@ -57,39 +65,36 @@ FIELD_SETS = (
     "vctk-yourtts-gt",
 )
 """Real recordings of live speech: reported for false alarms, and on the development side part of the thresholds."""
-FIELD_FILES = 240
+FIELD_FILES = 80
 
-Weights = NDArray[np.float64]
-
-
-def columns(void_only: bool) -> Weights:
-    """Column weights: VOID-97 alone, or with the band dynamics."""
-    weights = np.ones(VOID_SIZE + DYNAMICS_SIZE)
-    weights[VOID_SIZE:] = 0.0 if void_only else 1.0
-    return weights
+Floats = NDArray[np.float64]
+Judge = Callable[[ArrayLike], Floats]
+"""Features (n, 225) to scores (n,)."""
 
 
-def fit(train: Table, weights: Weights, c: float, gamma: float) -> RankSvm:
-    return RankSvm.fit(train.features, train.live, weights=weights, c=c, gamma=gamma / float(weights @ weights))
-
-
-def select(train: Table, dev: Table, weights: Weights) -> RankSvm:
-    """The machine with the least development EER among the grid's that have at most :data:`MAX_VECTORS`."""
-    fitted = [fit(train, weights, c, gamma) for c, gamma in GRID]
-    small = [machine for machine in fitted if len(machine.dual) <= MAX_VECTORS]
+def select(train: Table, dev: Table, committees: tuple[tuple[str, ...], ...]) -> Committee:
+    """The best committee: each group's machine with the least development EER of the grid's, then the best groups."""
+    machines = {}
+    transform = RankTransform.fit(train.features)
+    for group in sorted({group for groups in committees for group in groups}):
+        weights = block_weights(SIZE, GROUPS, {group: 1.0})
+        fitted = [Member(weights, c, g).fit(train.features, train.live, transform) for c, g in tqdm(GRID, desc=group)]
+        machines[group] = min(fitted, key=lambda machine: table_eer(machine, dev))
+    built = [Committee(tuple(machines[group] for group in groups)) for groups in committees]
+    small = [committee for committee in built if committee.vectors <= MAX_VECTORS]
     if not small:
-        raise SystemExit(f"every machine has more than {MAX_VECTORS} support vectors; train on fewer pairs")
-    return min(small, key=lambda machine: table_eer(machine, dev))
+        raise SystemExit(f"every committee has more than {MAX_VECTORS} support vectors; train on fewer pairs")
+    return min(small, key=lambda committee: table_eer(committee, dev))
 
 
-def table_eer(machine: RankSvm, table: Table) -> float:
-    scores = machine(table.features)
+def table_eer(judge: Judge, table: Table) -> float:
+    scores = judge(table.features)
     return eer(scores[table.live], scores[~table.live])
 
 
-def measure(machine: RankSvm, table: Table, thresholds: dict[str, float]) -> dict[str, Any]:
+def measure(judge: Judge, table: Table, thresholds: dict[str, float]) -> dict[str, Any]:
     """EER with its interval over speakers, and error rates at raw ``thresholds``, whole and by part."""
-    scores = machine(table.features)
+    scores = judge(table.features)
     live, replay = scores[table.live], scores[~table.live]
     as_recorded = table.scene == RECORDED
     loudspeakers = table.loudspeaker
@@ -114,16 +119,16 @@ def measure(machine: RankSvm, table: Table, thresholds: dict[str, float]) -> dic
     }
 
 
-def _one_class(scores: Weights, other: Weights, thresholds: dict[str, float], *, live: bool) -> dict[str, Any]:
+def _one_class(scores: Floats, other: Floats, thresholds: dict[str, float], *, live: bool) -> dict[str, Any]:
     """One part of one class against the whole other class."""
     refused = {point: float(np.mean(scores < t)) for point, t in thresholds.items()}
     errors = {"bpcer": refused} if live else {"apcer": {point: 1 - share for point, share in refused.items()}}
     return {"n": len(scores), "eer": eer(scores, other) if live else eer(other, scores), **errors}
 
 
-def false_alarms(machine: RankSvm, table: Table, thresholds: dict[str, float]) -> dict[str, Any]:
+def false_alarms(judge: Judge, table: Table, thresholds: dict[str, float]) -> dict[str, Any]:
     """Share of real live recordings refused, by set."""
-    scores = machine(table.features)
+    scores = judge(table.features)
     report: dict[str, Any] = {}
     for name in sorted(set(table.set)):
         mine = scores[table.set == name]
@@ -142,28 +147,28 @@ def train(options: argparse.Namespace) -> None:
     field_dev, field_test = (recorded(live_recordings(items, s), f"recorded-{s}") for s in ("dev", "test"))
     replays = recorded([i for i in items if i.kind == "replay"], "real-replays", live=False)
 
-    machine = select(train_table, dev, columns(options.void_only))
-    live_dev = machine(join([dev.take(dev.live), field_dev]).features)
-    scores = machine(dev.features)
+    committee = select(train_table, dev, COMMITTEES["void-97" if options.void_only else FRONTEND])
+    live_dev = committee(join([dev.take(dev.live), field_dev]).features)
+    scores = committee(dev.features)
     scale, offset = fit_calibration(scores[dev.live], scores[~dev.live])
     raw = {point: threshold_at_bpcer(live_dev, bpcer) for point, bpcer in BPCER.items()}
-    real = machine(replays.features)
-    test_scores = scale * machine(test.features) + offset
+    real = committee(replays.features)
+    test_scores = scale * committee(test.features) + offset
     metrics = {
-        **measure(machine, test, raw),
+        **measure(committee, test, raw),
         "cllr": cllr(test_scores[test.live], test_scores[~test.live]),
-        "dev_eer": table_eer(machine, dev),
-        "real_live_recordings": false_alarms(machine, field_test, raw),
+        "dev_eer": table_eer(committee, dev),
+        "real_live_recordings": false_alarms(committee, field_test, raw),
         "real_replays_caught": {point: f"{int(np.sum(real < t))} of {len(real)}" for point, t in raw.items()},
     }
     if not options.void_only:
-        alone = select(train_table, dev, columns(True))
+        alone = select(train_table, dev, COMMITTEES["void-97"])
         metrics["void_97_alone"] = {"eer": table_eer(alone, test), "dev_eer": table_eer(alone, dev)}
 
     folder: Path = options.output
     folder.mkdir(parents=True, exist_ok=True)
     checkpoint = cache_folder() / "liveness.npz"
-    machine.save(checkpoint)
+    committee.save(checkpoint)
     metrics["export_parity"] = export(checkpoint, folder / "liveness.onnx")
     calibration = Calibration(
         scale, offset, f"{int(dev.live.sum())} live, {int((~dev.live).sum())} simulated replays of development speakers"
@@ -174,12 +179,12 @@ def train(options: argparse.Namespace) -> None:
         )
         for point, bpcer in BPCER.items()
     }
-    path = write_card(card(train_table, machine, calibration, thresholds, metrics), folder)
+    path = write_card(card(train_table, committee, calibration, thresholds, metrics), folder)
     if options.report:
         options.report.parent.mkdir(parents=True, exist_ok=True)
         options.report.write_text(json.dumps(metrics, indent=1) + "\n", "utf-8")
     print(json.dumps(metrics, indent=1))
-    print(f"{path}: {len(machine.dual)} support vectors, {(folder / 'liveness.onnx').stat().st_size / 1e6:.2f} MB")
+    print(f"{path}: {committee.vectors} support vectors, {(folder / 'liveness.onnx').stat().st_size / 1e6:.2f} MB")
 
 
 def live_recordings(items: list[Item], split: str) -> list[Item]:
@@ -193,7 +198,7 @@ def live_recordings(items: list[Item], split: str) -> list[Item]:
 
 def card(
     table: Table,
-    machine: RankSvm,
+    committee: Committee,
     calibration: Calibration,
     thresholds: dict[str, Threshold],
     metrics: dict[str, Any],
@@ -204,7 +209,7 @@ def card(
         name="liveness",
         role="liveness",
         version="1.0.0",
-        description="Loudspeaker replay detector: VOID-97 and band dynamics, rank-transformed, RBF-kernel SVM",
+        description="Loudspeaker replay detector: VOID-97 and band dynamics, rank-transformed, RBF-kernel SVMs",
         file="liveness.onnx",
         sha256="",
         inputs={},
@@ -226,7 +231,7 @@ def card(
         metrics=metrics,
         command="python -m tools.train.liveness train",
         licence="MIT",
-        parameters={"support_vectors": len(machine.dual), "gamma": machine.gamma},
+        parameters={"support_vectors": committee.vectors, "machines": len(committee.machines)},
     )
 
 

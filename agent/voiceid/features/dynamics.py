@@ -32,10 +32,13 @@ FLOOR = 1e-7
 """-70 dB."""
 
 
-def band_dynamics(samples: Samples) -> NDArray[np.float32]:
-    """The 128 features of ``samples`` (float32 (n,), 16 kHz): float32 (128,)."""
+def band_dynamics(samples: Samples, frames: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
+    """The 128 features of ``samples`` (float32 (n,), 16 kHz): float32 (128,).
+
+    ``frames`` is what :func:`voiceid.features.void.frame_power` gives for them, where the caller has it already.
+    """
     starts, widths = _bands()
-    power = np.add.reduceat(frame_power(samples), starts, axis=1)[:, :BANDS] / widths
+    power = np.add.reduceat(frame_power(samples) if frames is None else frames, starts, axis=1)[:, :BANDS] / widths
     mean = power.mean(axis=0, dtype=np.float64)
     if not mean.any():
         return np.zeros(SIZE, dtype=np.float32)

@@ -44,27 +44,30 @@ BLOCKS = {"ldf": slice(0, 2), "hpf": slice(2, 37), "lpcc": slice(37, 49), "lfp":
 """Columns of the four groups."""
 
 
-def void_features(samples: Samples) -> NDArray[np.float32]:
-    """The 97 features of ``samples`` (float32 (n,), 16 kHz): float32 (97,)."""
-    power = segment_power(samples)
+def void_features(samples: Samples, frames: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
+    """The 97 features of ``samples`` (float32 (n,), 16 kHz): float32 (97,).
+
+    ``frames`` is what :func:`frame_power` gives for them, where the caller has it already.
+    """
+    power = segment_power(power_spectrum(frame_power(samples) if frames is None else frames))
     low = power[:LOW_SEGMENTS]
     lfp = low / low.max() if low.max() > 0 else np.ones(LOW_SEGMENTS)
     return np.concatenate([_ldf(power), _hpf(lfp), lpcc(samples), lfp]).astype(np.float32)
 
 
-def segment_power(samples: Samples) -> Floats:
-    """Power in the 73 segments, summed over frames: float64 (73,); all ones where the signal has no power."""
-    power = power_spectrum(samples)[: SEGMENTS * SEGMENT_BINS].reshape(SEGMENTS, SEGMENT_BINS).sum(axis=1)
+def segment_power(spectrum: Floats) -> Floats:
+    """Power in the 73 segments of ``spectrum`` (1025,): float64 (73,); all ones where there is no power."""
+    power = spectrum[: SEGMENTS * SEGMENT_BINS].reshape(SEGMENTS, SEGMENT_BINS).sum(axis=1)
     return power if power.any() else np.ones(SEGMENTS)
 
 
-def power_spectrum(samples: Samples) -> Floats:
-    """Sum over frames of the squared magnitude of their transforms: float64 (1025,), zeros below -160 dBFS.
+def power_spectrum(frames: NDArray[np.float32]) -> Floats:
+    """Squared magnitude at transform length 2048, summed over ``frames`` (t, 513): float64 (1025,).
 
-    The frames' autocorrelations are summed at transform length 1024, long enough for a window of 512, and
-    transformed once to length 2048: the same as zero-padding every frame, at half the cost.
+    Length 1024 is long enough for the autocorrelation of a window of 512, so the sum is transformed back, padded, and
+    transformed once to length 2048: the same as padding every frame with zeros, at half the cost.
     """
-    correlation = np.fft.irfft(frame_power(samples).sum(axis=0, dtype=np.float64), 2 * WINDOW)
+    correlation = np.fft.irfft(frames.sum(axis=0, dtype=np.float64), 2 * WINDOW)
     spread = np.zeros(TRANSFORM)
     spread[:WINDOW] = correlation[:WINDOW]
     spread[-WINDOW + 1 :] = correlation[-WINDOW + 1 :]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from voiceid.errors import ModelError
 from voiceid.features.dynamics import band_dynamics
-from voiceid.features.void import void_features
+from voiceid.features.void import frame_power, void_features
 from voiceid.models.card import Card
 from voiceid.models.session import Session, as_float32
 from voiceid.models.store import VerifiedModel
@@ -18,7 +18,8 @@ from voiceid.types import Samples
 
 def void_and_dynamics(samples: Samples) -> NDArray[np.float32]:
     """VOID-97 and then the 128 band dynamics of ``samples`` (float32 (n,), 16 kHz): float32 (225,)."""
-    return np.concatenate((void_features(samples), band_dynamics(samples)))
+    frames = frame_power(samples)
+    return np.concatenate((void_features(samples, frames), band_dynamics(samples, frames)))
 
 
 FRONTENDS: dict[str, Callable[[Samples], NDArray[np.float32]]] = {
