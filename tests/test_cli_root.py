@@ -158,3 +158,9 @@ def test_plain_turns_values_into_json() -> None:
         "e": Path("/x"),
     }
     assert json.loads(json.dumps(plain(value))) == {"a": 1.5, "b": [0, 1, 2], "c": "__4", "d": None, "e": "/x"}
+
+
+def test_the_documented_exit_codes_are_those_of_the_program() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "command-line.md").read_text("utf-8")
+    rows = {f"| {code.value} | {code.name.lower()} | {code.meaning} |" for code in ExitCode}
+    assert rows == {line for line in page.splitlines() if line[2:3].isdigit()}
