@@ -18,8 +18,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from tqdm import tqdm
 
 from tools.train.networks.cpc import CPC, HOP, LEFT, RECEPTIVE, load_checkpoint
-from tools.train.units import training_items
-from tools.train.units_data import Speech, load_phones, load_speech
+from tools.train.units_data import Speech, load_phones, load_speech, training_items
 from voiceid.units.codebook import CODEBOOKS
 
 Features = NDArray[np.float32]

@@ -5,18 +5,19 @@ from __future__ import annotations
 import argparse
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from tools.train.data.corpus import Item, read_index
-from voiceid.audio import prepare, read_waveform
+from tools.train.data.corpus import Item
+from tools.train.units_data import Speech, load_speech, training_items, transcribed_items
 
-PHONES = (
-    "SIL AA AE AH AO AW AY B CH D DH EH ER EY F G HH IH IY JH K L M N NG OW OY P R S SH T TH UH UW V W Y Z ZH"
-).split()
+PHONES = tuple(
+    "SIL AA AE AH AO AW AY B CH D DH EH ER EY F G HH IH IY JH K L M N NG OW OY P R S SH T TH UH UW V W Y Z ZH".split()  # noqa: SIM905
+)
 """The 39 phones of the CMU dictionary, and silence (which noise labels join)."""
 TRANSCRIBED = (
     "ls-test-clean",
@@ -28,6 +29,10 @@ TRANSCRIBED = (
     "precise-community",
 )
 
+CHUNK = 40
+"""Utterances between two savings."""
+Labels = NDArray[np.int16]
+
 
 class Aligner:
     """Forced alignment; words must be in the CMU dictionary."""
@@ -37,7 +42,7 @@ class Aligner:
 
         self._decoder = Decoder(lm=None, loglevel="FATAL")
 
-    def __call__(self, samples: NDArray[np.float32], text: str) -> NDArray[np.int16] | None:
+    def __call__(self, samples: NDArray[np.float32], text: str) -> Labels | None:
         """Phone numbers (an index into :data:`PHONES`) a 10 ms frame: (len(samples) // 160,); None where it fails."""
         words = re.sub(r"[^a-z' ]+", " ", text.lower().replace("-", " ")).split()
         if not words or any(self._decoder.lookup_word(word) is None for word in words):
@@ -66,30 +71,41 @@ class Aligner:
         self._decoder.end_utt()
 
 
-def align(items: list[Item], transcripts: dict[str, str], progress: bool = True) -> dict[str, NDArray[np.int16]]:
-    """Labels of those ``items`` that align, by ``folder/file``; ``transcripts`` fills in missing texts."""
-    aligner, labels = Aligner(), {}
-    for item in tqdm(items, desc="align", unit="file", disable=not progress):
-        name = f"{item.path.parent.name}/{item.path.name}"
-        text = item.text or transcripts.get(name, "")
-        if text and (found := aligner(prepare(read_waveform(item.path)).samples, text)) is not None:
-            labels[name] = found
-    return labels
+def align(items: list[Item], speech: Speech, transcripts: dict[str, str]) -> Iterator[tuple[str, Labels]]:
+    """Name and labels of each of ``items`` that aligns; ``transcripts`` fills in missing texts."""
+    aligner = Aligner()
+    for i, item in enumerate(items):
+        text = item.text or transcripts.get(speech.names[i], "")
+        if text and (found := aligner(speech.utterance(i), text)) is not None:
+            yield speech.names[i], found
 
 
 def main() -> None:
-    """Align a split of the corpus and write the labels to an ``.npz`` file."""
+    """Align sets of a split and write the labels to an ``.npz`` file, resuming where it was left."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("output", type=Path)
+    parser.add_argument("--cache", type=Path, required=True, help="folder of prepared speech")
     parser.add_argument("--split", choices=("train", "dev", "test"), default="train")
     parser.add_argument("--sets", nargs="+", default=list(TRANSCRIBED))
     parser.add_argument("--transcripts", type=Path, help="texts made by tools.train.transcripts")
     arguments = parser.parse_args()
     transcripts = json.loads(arguments.transcripts.read_text("utf-8")) if arguments.transcripts else {}
-    items = [i for i in read_index() if i.set in arguments.sets and i.split == arguments.split and i.kind == "bonafide"]
-    labels = align(items, transcripts)
+    labels: dict[str, Labels] = {}
+    if arguments.output.exists():
+        with np.load(arguments.output) as table:
+            labels = {name: table[name] for name in table.files}
+    items = training_items() if arguments.split == "train" else transcribed_items(arguments.split)
+    speech = load_speech(items, arguments.cache)
+    wanted = [i for i, item in enumerate(items) if item.set in arguments.sets]
+    items, speech = [items[i] for i in wanted], speech.select(wanted)
+    for start in tqdm(range(0, len(items), CHUNK), desc="align", unit=f"{CHUNK} utterances"):
+        rest = [i for i in range(start, min(start + CHUNK, len(items))) if speech.names[i] not in labels]
+        if rest:
+            labels.update(align([items[i] for i in rest], speech.select(rest), transcripts))
+            temporary = arguments.output.with_suffix(".tmp.npz")
+            np.savez(temporary, **labels)
+            temporary.replace(arguments.output)
     print(f"{len(labels)} of {len(items)} utterances aligned")
-    np.savez(arguments.output, **labels)
 
 
 if __name__ == "__main__":

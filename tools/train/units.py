@@ -19,10 +19,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from tqdm import tqdm
 
-from tools.train.data.corpus import Item, read_index
+from tools.train.data.corpus import Item
 from tools.train.networks.cpc import CPC, HOP, Criterion
 from tools.train.phones import PHONES
-from tools.train.units_data import Speech, load_phones, load_speech
+from tools.train.units_data import Speech, load_phones, load_speech, training_items
 
 WINDOW = 20480
 FRAMES = WINDOW // HOP
@@ -36,11 +36,6 @@ class Stream:
 
     samples: NDArray[np.int16]
     phones: NDArray[np.int16]
-
-
-def training_items() -> list[Item]:
-    """The speech that units may be learnt from: split ``train`` without the telephone prompts."""
-    return [i for i in read_index() if i.split == "train" and i.kind == "bonafide" and i.set != "asterisk"]
 
 
 def streams_of(items: list[Item], speech: Speech, phones: list[NDArray[np.int16] | None]) -> list[Stream]:
@@ -64,12 +59,17 @@ def streams_of(items: list[Item], speech: Speech, phones: list[NDArray[np.int16]
 
 
 class Sampler:
-    """Draws batches: ``groups`` streams by their length, ``windows`` windows of each, speed and noise varied."""
+    """Draws batches: ``groups`` streams by their length, ``windows`` windows of each, speed and noise varied.
+
+    Where phones are known, streams are drawn mostly by how much of them is labelled.
+    """
 
     def __init__(self, streams: list[Stream], groups: int, windows: int, seed: int) -> None:
         self._streams, self._groups, self._windows, self._seed = streams, groups, windows, seed
+        known = [int((s.phones >= 0).sum()) for s in streams]
         lengths = np.array([len(s.phones) for s in streams], np.float64)
-        self._weights = lengths / lengths.sum()
+        weights = lengths * 0.15 + np.array(known) if any(known) else lengths
+        self._weights = weights / weights.sum()
 
     def batch(self, update: int) -> tuple[Tensor, Tensor]:
         """Samples (groups * windows, WINDOW) float32 and phones (groups * windows, FRAMES) int64 for one update."""
@@ -115,12 +115,13 @@ def train(arguments: argparse.Namespace) -> None:
         phones = [new if new is not None else old for old, new in zip(phones, load_phones(file, speech), strict=True)]
     sampler = Sampler(streams_of(items, speech, phones), arguments.groups, arguments.windows, arguments.seed)
 
-    model = CPC(arguments.width, layers=arguments.layers).to(device)
-    criterion = Criterion(arguments.width, arguments.width, feedforward=2 * arguments.width).to(device)
-    head = nn.Linear(arguments.width, len(PHONES)).to(device)
+    model = CPC(arguments.width, arguments.context, arguments.layers).to(device)
+    criterion = Criterion(arguments.width, arguments.context, feedforward=2 * arguments.width).to(device)
+    head = nn.Linear(arguments.context, len(PHONES)).to(device)
     parts = nn.ModuleList((model, criterion, head))
     optimizer = torch.optim.Adam(parts.parameters(), lr=arguments.rate)
     path = arguments.output / "checkpoint.pt"
+    arguments.output.mkdir(parents=True, exist_ok=True)
     first = 0
     if path.exists():
         saved = torch.load(path, map_location=device, weights_only=True)
@@ -176,7 +177,8 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument("output", type=Path, help="folder of checkpoints")
     result.add_argument("--cache", type=Path, help="folder of prepared speech; by default the output folder")
     result.add_argument("--width", type=int, default=128, help="channels (the original: 256)")
-    result.add_argument("--layers", type=int, default=2, help="LSTM layers")
+    result.add_argument("--context", type=int, default=256, help="LSTM width")
+    result.add_argument("--layers", type=int, default=1, help="LSTM layers")
     result.add_argument("--updates", type=int, default=4000, help="updates in all, over every resumption")
     result.add_argument("--groups", type=int, default=4, help="speakers a batch")
     result.add_argument("--windows", type=int, default=4, help="windows a speaker")

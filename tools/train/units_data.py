@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from tools.train.data.corpus import Item
+from tools.train.data.corpus import Item, Split, read_index
 from voiceid.audio import prepare, read_waveform
 from voiceid.errors import AudioError
 
@@ -34,6 +34,23 @@ class Speech:
         """Samples of utterance ``i``: float32 (n,), levelled and trimmed."""
         part: NDArray[np.float32] = self.samples[self.starts[i] : self.starts[i + 1]].astype(np.float32) / 32768
         return part
+
+    def select(self, indices: Sequence[int]) -> Speech:
+        """The utterances ``indices``, in that order."""
+        parts = [self.samples[self.starts[i] : self.starts[i + 1]] for i in indices]
+        starts = np.concatenate(([0], np.cumsum([len(part) for part in parts]))).astype(np.int64)
+        return Speech(tuple(self.names[i] for i in indices), np.concatenate(parts), starts)
+
+
+def training_items() -> list[Item]:
+    """The speech that units may be learnt from: split ``train`` without the telephone prompts."""
+    return [i for i in read_index() if i.split == "train" and i.kind == "bonafide" and i.set != "asterisk"]
+
+
+def transcribed_items(split: Split) -> list[Item]:
+    """Read sentences of LibriSpeech with their text in ``split``, for measuring units against phones."""
+    sets = ("ls-test-clean", "ls-fakebob-originals")
+    return [i for i in read_index() if i.split == split and i.kind == "bonafide" and i.set in sets and i.text]
 
 
 def load_speech(items: Sequence[Item], cache: Path) -> Speech:

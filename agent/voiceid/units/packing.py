@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, pairwise
 
 from voiceid.errors import EnvelopeError
 from voiceid.units.codebook import CODEBOOKS, FRAME_RATE
@@ -117,7 +117,7 @@ def _fault(sequence: UnitSequence) -> str | None:
         return f"codebook {sequence.codebook!r}; use one of {', '.join(map(str, CODEBOOKS))}"
     if any(not 0 <= unit < sequence.codebook for unit in units):
         return f"a unit lies outside 0 to {sequence.codebook - 1}"
-    if sequence.merged and any(a == b for a, b in zip(units, units[1:], strict=False)):
+    if sequence.merged and any(a == b for a, b in pairwise(units)):
         return "merged units repeat"
     if durations is not None and (not sequence.merged or len(durations) != len(units) or min(durations, default=1) < 1):
         return "durations need merged units and one length of at least 1 each"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnxruntime
@@ -56,15 +55,15 @@ def identity(tokens: Tokens) -> str:
     return digest.hexdigest()
 
 
-def export(checkpoint: Path, output: Path, **options: Any) -> float:
-    """Write ``output`` from a checkpoint that holds an encoder and codebooks; ``block_frames`` is the one option.
+def export(checkpoint: Path, output: Path, *, block_frames: int | str = BLOCK_FRAMES) -> float:
+    """Write ``output`` from a checkpoint that holds an encoder and codebooks, for blocks of ``block_frames``.
 
     Returns the largest deviation of the LSTM's state from torch, over ten blocks of a stream.
 
     Raises:
         ValueError: the checkpoint holds no codebooks, or the ids differ between torch and ONNX Runtime.
     """
-    block = int(options.get("block_frames", BLOCK_FRAMES))
+    block = int(block_frames)
     tokens = load_tokens(checkpoint)
     lstm = tokens.model.gAR.baseNet
     state = [torch.zeros(lstm.num_layers, 1, lstm.hidden_size) for _ in range(2)]

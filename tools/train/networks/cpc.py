@@ -21,9 +21,15 @@ RECEPTIVE = 465
 LEFT = 153
 """Samples of those before the frame's first; the remaining 312 start at it."""
 
+SPEECH_RMS = 0.05
+"""Of levelled speech; first weights are scaled by its inverse, else the first biases drown the signal in the norm."""
+
 
 class ChannelNorm(nn.Module):
-    """Normalises each frame over its channels, with unbiased variance and an affine map: (B, C, T) to (B, C, T)."""
+    """Normalises each frame over its channels, with unbiased variance and an affine map: (..., C) to (..., C).
+
+    Layer norm divides by the biased deviation; the factor between the two moves into its weight and epsilon.
+    """
 
     def __init__(self, channels: int, epsilon: float = 1e-5) -> None:
         super().__init__()
@@ -32,9 +38,10 @@ class ChannelNorm(nn.Module):
         self.epsilon = epsilon
 
     def forward(self, x: Tensor) -> Tensor:
-        centred = x - x.mean(dim=1, keepdim=True)
-        variance = centred.square().sum(dim=1, keepdim=True) / (x.shape[1] - 1)
-        return centred * torch.rsqrt(variance + self.epsilon) * self.weight + self.bias
+        channels = self.weight.shape[1]
+        ratio = (channels - 1) / channels
+        weight = self.weight.view(-1) * ratio**0.5
+        return F.layer_norm(x, (channels,), weight, self.bias.view(-1), self.epsilon * ratio)
 
 
 class Encoder(nn.Module):
@@ -49,13 +56,18 @@ class Encoder(nn.Module):
         for i, (kernel, stride) in enumerate(zip(KERNELS, STRIDES, strict=True)):
             self.add_module(f"conv{i}", nn.Conv1d(width if i else 1, width, kernel, stride))
             self.add_module(f"batchNorm{i}", ChannelNorm(width))
+        with torch.no_grad():
+            self.get_submodule("conv0").weight.mul_(1 / SPEECH_RMS)
 
     def forward(self, samples: Tensor, *, padded: bool = True) -> Tensor:
-        x = samples
-        for i, padding in enumerate(PADDINGS):
+        x = samples[:, :, None]  # two-dimensional convolutions keep channels last, which is several times faster
+        for i, (stride, padding) in enumerate(zip(STRIDES, PADDINGS, strict=True)):
             convolution, norm = self.get_submodule(f"conv{i}"), self.get_submodule(f"batchNorm{i}")
-            x = F.relu(norm(convolution(F.pad(x, (padding, padding)) if padded else x)))
-        return x
+            weight = convolution.weight[:, :, None].contiguous(memory_format=torch.channels_last)
+            x = x.contiguous(memory_format=torch.channels_last)
+            x = F.conv2d(x, weight, convolution.bias, (1, stride), (0, padding if padded else 0))
+            x = F.relu(norm(x.permute(0, 2, 3, 1))).permute(0, 3, 1, 2)
+        return x[:, :, 0]
 
 
 class Autoregressor(nn.Module):

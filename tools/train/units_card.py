@@ -1,0 +1,109 @@
+"""Export a units checkpoint to ``units.onnx`` and write its card, with the figures measured on it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+from tools.train.cards import write_card
+from tools.train.export.units import BLOCK_FRAMES, export, identity, load_tokens
+from tools.train.networks.cpc import load_checkpoint
+from tools.train.units_data import training_items
+from voiceid.models.card import Card, TrainingData
+
+LICENCES = {
+    "ls-test-clean": "CC BY 4.0",
+    "ls-train100-1utt": "CC BY 4.0",
+    "ls-train100-3spk": "CC BY 4.0",
+    "ls-fakebob-originals": "CC BY 4.0",
+    "libritts-yourtts-gt": "CC BY 4.0",
+    "mls-pt-yourtts-gt": "CC BY 4.0",
+    "commonvoice-yourtts-gt": "CC0",
+    "speech-commands": "CC BY 4.0",
+    "fsdd": "CC BY-SA 4.0",
+    "picovoice-wakewords": "Apache-2.0",
+    "precise-community": "public domain",
+}
+
+
+def training_data() -> list[TrainingData]:
+    """The training speech by set, with licence and amount."""
+    seconds: dict[str, float] = defaultdict(float)
+    for item in training_items():
+        seconds[item.set] += item.seconds
+    return [TrainingData(name, LICENCES[name], f"{total / 60:.0f} min") for name, total in sorted(seconds.items())]
+
+
+def describe(saved: dict[str, Any], options: dict[str, int]) -> str:
+    """What the model is, in words."""
+    guided = (
+        f"The LSTM was also trained to name, {saved['lookahead']} frames late, the phone of a forced alignment "
+        "(pocketsphinx; transcripts of the corpus or of Whisper): phonetic guidance, not plain CPC."
+        if saved["guided"]
+        else "Plain CPC, no labels."
+    )
+    space = (
+        "linear discriminants of the phones, fixed"
+        if saved["projection"] == "phones"
+        else "the LSTM's output under one global standardisation"
+    )
+    return (
+        f"CPC encoder (width {options['width']}, {options['layers']} LSTM layers, {saved['update']} updates) and "
+        f"k-means codebooks of 50, 100 and 200 units on {space}. {guided}"
+    )
+
+
+def main() -> None:
+    """Write ``units.onnx`` and ``units.json``."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("checkpoint", type=Path, help="of tools.train.codebook")
+    parser.add_argument("folder", type=Path, help="where the model goes, such as models/")
+    parser.add_argument("--metrics", type=Path, help="JSON of tools.train.units_metrics")
+    parser.add_argument("--command", default="make models", help="the command that made the model")
+    parser.add_argument("--version", default="1.0")
+    arguments = parser.parse_args()
+    model, saved = load_checkpoint(arguments.checkpoint)
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as scratch:
+        file = Path(scratch) / "units.onnx"
+        error = export(arguments.checkpoint, file)
+        file.replace(arguments.folder / "units.onnx")
+    metrics = json.loads(arguments.metrics.read_text("utf-8")) if arguments.metrics else {}
+    card = Card(
+        schema=1,
+        name="units",
+        role="units",
+        version=arguments.version,
+        description=describe(saved, model.options),
+        file="units.onnx",
+        sha256="",
+        inputs={},
+        outputs={},
+        sample_rate=16_000,
+        frontend="waveform",
+        level_dbfs=-26.0,
+        min_seconds=0.01,
+        window_seconds=None,
+        calibration=None,
+        thresholds={},
+        training_data=training_data(),
+        metrics={**metrics, "parity_max_error": error},
+        command=arguments.command,
+        licence="MIT",
+        parameters={
+            "codebooks": [50, 100, 200],
+            "frame_rate": 100,
+            "block_frames": BLOCK_FRAMES,
+            "lookahead_frames": saved["lookahead"],
+            "lookahead_seconds": (saved["lookahead"] * 160 + 312) / 16_000,
+            "identity": identity(load_tokens(arguments.checkpoint)),
+        },
+    )
+    print(f"{write_card(card, arguments.folder)}: parity {error:.1e}")
+
+
+if __name__ == "__main__":
+    main()
