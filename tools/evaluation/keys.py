@@ -30,16 +30,15 @@ from voiceid.types import Decision, Source, Waveform
 
 USER, RP, OTHER_RP = "owner", "bank.example", "shop.example"
 SECONDS = 3.0
-OTHERS = 10
-"""Keys made of each other relying party, salt, device and enrolment."""
 
 
 def measure_keys(
-    pipeline: Pipeline, items: Sequence[Item], folder: Path, *, attempts: int = 100, seed: int = 0
+    pipeline: Pipeline, items: Sequence[Item], folder: Path, *, attempts: int = 100, others: int = 10, seed: int = 0
 ) -> dict[str, Any]:
     """Enrol the one speaker of ``items`` and authenticate until ``attempts`` were accepted; state goes to ``folder``.
 
     Every accepted attempt derives the private key anew; its envelope is verified with the key that was registered.
+    ``others`` keys each are made for another relying party, salt, device and enrolment.
 
     Raises:
         EvaluationError: the enrolment does not complete, or the owner is refused too often.
@@ -82,7 +81,7 @@ def measure_keys(
         same += 1
     assert registration is not None  # noqa: S101 - the loop ends no other way
     assert accepted is not None  # noqa: S101
-    keys = [registration.public_key, *_other_keys(template, device, folder, accepted)]
+    keys = [registration.public_key, *_other_keys(template, device, folder, accepted, others)]
     return {
         "attempts": tried,
         "accepted": taken,
@@ -115,10 +114,10 @@ def _register(authenticator: Authenticator, rp_id: str, decision: Decision) -> A
     return verify_registration(made.response, expected_challenge=challenge, expected_rp_id=rp_id)
 
 
-def _other_keys(template: Template, device: DeviceKey, folder: Path, decision: Decision) -> list[bytes]:
+def _other_keys(template: Template, device: DeviceKey, folder: Path, decision: Decision, count: int) -> list[bytes]:
     """Public keys for another relying party, salt, device key and enrolment of the same voice."""
     keys = []
-    for i in range(OTHERS):
+    for i in range(count):
         for name, key, enrolment in (
             ("salt", device, template),
             ("device", DeviceKey(secrets.token_bytes(32)), template),

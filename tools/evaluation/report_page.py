@@ -16,9 +16,9 @@ def page(report: Mapping[str, Any]) -> str:
     measures: dict[str, Any] = {name: entry["result"] for name, entry in report["measures"].items()}
     parts = [
         "# Measurements",
-        "Written by `python tools/report.py`; the figures with every detail lie in the JSON beside this page. Rates are "
-        "per cent, intervals 95 % (bootstrap over speakers for EER, Wilson's over trials for rates). Speakers, attack "
-        "systems, rooms and loudspeakers measured here are in no training or development data.",
+        "Written by `python tools/report.py`; the JSON beside this page holds every detail. Rates are "
+        "per cent, intervals 95 % (bootstrap over speakers for EER, Wilson's over trials for rates). Speakers, "
+        "attack systems, rooms and loudspeakers measured here are in no training or development data.",
         _models(report["cards"]),
         "## Floors",
         _floors(measures),
@@ -115,7 +115,7 @@ def _decision(measures: Mapping[str, Result]) -> str:
         "-" if result["a_dcf"] is None else f"{result['a_dcf']:.4f} (least over thresholds {result['min_a_dcf']:.4f})"
     )
     text = (
-        f"{result['n_speakers']} speakers, {result['operating_point']} point, a-DCF {cost}. Rates: conclusive trials. "
+        f"{result['n_speakers']} speakers, {result['operating_point']} point, a-DCF {cost}. Of conclusive trials. "
         "*Not aimed*: the attack's speaker is not enrolled, and it was tried on another's template."
     )
     return f"## Decision\n\n{text}\n\n" + _table(["", "rate", "interval", "trials"], rows)
@@ -143,9 +143,9 @@ def _keys(measures: Mapping[str, Result]) -> str:
     if (result := measures.get("keys")) is None:
         return ""
     return (
-        f"## Credential keys\n\n{result['accepted']} accepted attempts ({result['attempts']} made), "
-        f"{result['verified_with_the_registered_key']} verified with the registered key; {result['other_keys']} keys for "
-        f"another relying party, salt, device or enrolment, all distinct: {result['all_distinct']}."
+        f"## Credential keys\n\n{result['accepted']} accepted attempts ({result['attempts']} made), of which "
+        f"{result['verified_with_the_registered_key']} verified with the registered key; {result['other_keys']} keys "
+        f"for another relying party, salt, device or enrolment, all distinct: {result['all_distinct']}."
     )
 
 
