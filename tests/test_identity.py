@@ -1,0 +1,150 @@
+"""The identity judge on a small untrained network: lengths, normalisation by the cohort, damaged files."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from tools.train.cards import write_card
+from tools.train.export.identity import export_network
+from tools.train.networks.deep_speaker import DeepSpeaker, Shape
+from voiceid.audio import prepare, read_waveform
+from voiceid.errors import AudioError, ModelError
+from voiceid.features.mel import log_mel
+from voiceid.models.card import Card, read_card
+from voiceid.models.store import find_model, verify_model
+from voiceid.scoring.identity import IdentityModel
+
+COHORT = "small.cohort.npy"
+RNG = np.random.default_rng(2)
+NOISE = (0.05 * RNG.standard_normal(48_000)).astype(np.float32)
+
+
+def unit(vectors: np.ndarray) -> np.ndarray:
+    return (vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def network() -> DeepSpeaker:
+    torch.manual_seed(1)
+    return DeepSpeaker(Shape((2, 3, 4, 6), 16, normalise_input=True, deviation=True)).eval()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, network: DeepSpeaker) -> Path:
+    folder = tmp_path_factory.mktemp("models")
+    export_network(network, folder / "small.onnx")
+    np.save(folder / COHORT, unit(RNG.normal(size=(40, 16))).astype(np.float16))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def card(folder: Path) -> Card:
+    draft = Card(
+        schema=1,
+        name="small",
+        role="identity",
+        version="0",
+        description="",
+        file="small.onnx",
+        sha256="",
+        inputs={},
+        outputs={},
+        sample_rate=16_000,
+        frontend="log-mel",
+        level_dbfs=-26.0,
+        min_seconds=0.5,
+        window_seconds=None,
+        calibration=None,
+        thresholds={},
+        training_data=[],
+        metrics={},
+        command="",
+        licence="MIT",
+    )
+    return read_card(write_card(draft, folder))
+
+
+def with_cohort(card: Card, folder: Path, cohort: np.ndarray, **parameters: int) -> IdentityModel:
+    np.save(folder / COHORT, cohort)
+    path = write_card(replace(card, assets={COHORT: ""}, parameters=parameters), folder)
+    return IdentityModel(verify_model(read_card(path), folder))
+
+
+def test_embeds_any_length_as_torch_does(card, folder, network, speech):
+    model = IdentityModel(verify_model(card, folder))
+    samples = prepare(read_waveform(speech)).net_speech()
+    for length in (8_000, 16_000, 17_777, 32_161, len(samples)):
+        embedding = model.embed(samples[:length])
+        assert embedding.shape == (16,)
+        assert embedding.dtype == np.float32
+        assert np.linalg.norm(embedding) == pytest.approx(1, abs=1e-5)
+        with torch.inference_mode():
+            expected = network(torch.from_numpy(log_mel(samples[:length]))[None, :, :, None])[0].numpy()
+        np.testing.assert_allclose(embedding, expected, atol=1e-5)
+
+
+def test_too_short_is_refused(card, folder):
+    with pytest.raises(AudioError, match=r"0\.50 s of speech; model 'small' needs 0\.5 s"):
+        IdentityModel(verify_model(card, folder)).embed(NOISE[:7_999])
+
+
+def test_without_cohort_the_score_is_the_cosine(card, folder):
+    model = IdentityModel(verify_model(card, folder))
+    a, b = unit(RNG.normal(size=(2, 16)))
+    assert model.score(a, b) == pytest.approx(float(a @ b), abs=1e-6)
+    assert model.score(a, a) == pytest.approx(1, abs=1e-6)
+
+
+def test_adaptive_s_norm(card, folder):
+    cohort = unit(RNG.normal(size=(40, 16))).astype(np.float16)
+    model = with_cohort(card, folder, cohort, cohort_top=10)
+    a, b = unit(RNG.normal(size=(2, 16)))
+    members = unit(cohort.astype(np.float64))
+    sides = [sorted(float(m @ side) for m in members)[-10:] for side in (a, b)]
+    expected = np.mean([(float(a @ b) - np.mean(top)) / np.std(top) for top in sides])
+    assert model.score(a, b) == pytest.approx(expected, abs=1e-4)
+    assert model.score(a, b) == pytest.approx(model.score(b, a), abs=1e-5)
+
+
+def test_cohort_smaller_than_the_top(card, folder):
+    model = with_cohort(card, folder, unit(RNG.normal(size=(5, 16))), cohort_top=100)
+    a, b = unit(RNG.normal(size=(2, 16)))
+    assert np.isfinite(model.score(a, b))
+
+
+@pytest.mark.parametrize(
+    "cohort", [np.ones((4, 15), "f4"), np.ones(16, "f4"), np.ones((4, 16), "i4"), np.ones((1, 16), "f4")]
+)
+def test_cohort_of_another_shape_is_refused(card, folder, cohort):
+    with pytest.raises(ModelError, match=r"expected floats \(N, 16\)"):
+        with_cohort(card, folder, cohort)
+
+
+def test_cohort_with_pickled_objects_or_garbage_is_refused(card, folder):
+    with pytest.raises(ModelError, match="not a readable cohort"):
+        with_cohort(card, folder, np.array([{"a": 1}, None], dtype=object))
+    (folder / COHORT).write_bytes(b"\x93NUMPY garbage")
+    path = write_card(replace(card, assets={COHORT: ""}), folder)
+    with pytest.raises(ModelError, match="not a readable cohort"):
+        IdentityModel(verify_model(read_card(path), folder))
+
+
+def test_unknown_front_end_is_refused(card, folder):
+    with pytest.raises(ModelError, match="front end 'void-97'; identity knows log-mel, deep-speaker-fbank"):
+        IdentityModel(verify_model(replace(card, frontend="void-97"), folder))
+
+
+def test_shipped_model_tells_speakers_apart(corpus):
+    """Two utterances of one speaker lie closer than those of two; both speakers are in no training set."""
+    model = IdentityModel(find_model("identity-pi", "identity"))
+    clips = [
+        sorted((corpus / "ls-test-clean" / name).iterdir())[i] for name, i in (("ls121", 0), ("ls121", 9), ("ls908", 0))
+    ]
+    a, b, other = (model.embed(prepare(read_waveform(clip)).net_speech()) for clip in clips)
+    calibrate = model.card.calibration
+    assert calibrate is not None
+    threshold = model.card.threshold("balanced")
+    assert calibrate(model.score(a, b)) >= threshold > calibrate(model.score(a, other))

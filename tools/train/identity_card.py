@@ -1,0 +1,212 @@
+"""Make the identity card from a checkpoint: export, cohort, calibration on development and figures on test speakers.
+
+The consistency entry of a card of the same name is kept, since the agent wants one; it belongs to the former embedding
+space until ``python -m tools.train.consistency`` has fitted it anew.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from tools.train.cards import write_card
+from tools.train.data.voices import Bank, build_bank, corpus_sources, open_bank
+from tools.train.export.identity import export
+from tools.train.identity import load_network
+from tools.train.identity_trials import SHORT_SETS, Embedding, Trials, Verification, join
+from tools.train.metrics import cllr, fit_calibration
+from tools.train.teachers.campplus import CamPlusPlus, cache_folder
+from voiceid.audio.level import SPEECH_DBFS
+from voiceid.models.card import SCHEMA, Calibration, Card, Threshold, TrainingData, read_card
+from voiceid.models.store import verify_model
+from voiceid.scoring.identity import COHORT_SUFFIX, IdentityModel
+from voiceid.types import SAMPLE_RATE
+
+NAME = "identity-pi"
+LENGTHS: tuple[float | None, ...] = (1.5, 2.0, 3.0, None)
+FALSE_ACCEPTS = {"convenience": 0.03, "balanced": 0.01, "strict": 0.003}
+COHORT_SETS = ("ls-train100-1utt",)
+COHORT_BANK = "kokoro"
+COHORT_SECONDS = 4.0
+ROUNDS = 2
+"""Enrolments of each development speaker."""
+
+
+def evaluation_bank(split: str) -> Bank:
+    """Net speech of the development or test speakers whose utterances are long enough to enrol from."""
+    folder = cache_folder("identity") / "banks" / f"evaluation-{split}"
+    rows = corpus_sources("dev" if split == "dev" else "test")
+    build_bank(folder, [row for row in rows if row[1] and row[2] not in SHORT_SETS])
+    return open_bank(folder)
+
+
+def make_cohort(model: IdentityModel, path: Path) -> int:
+    """Embed one clip a voice, of licence-A training speakers and synthetic voices, as float16 (N, d); returns N."""
+    home = cache_folder("identity") / "banks"
+    rows: list[Embedding] = []
+    for name, sets in (("corpus", COHORT_SETS), (COHORT_BANK, (COHORT_BANK,))):
+        if not (home / name / "index.json").is_file():
+            continue
+        bank = open_bank(home / name)
+        seen: set[str] = set()
+        for clip in bank.clips:
+            if clip.set in sets and clip.speaker not in seen:
+                seen.add(clip.speaker)
+                rows.append(model.embed(bank.samples(clip)[: int(COHORT_SECONDS * SAMPLE_RATE)]))
+    np.save(path, np.stack(rows).astype(np.float16))
+    return len(rows)
+
+
+def draft(network_file: str, state: dict[str, Any], parameters: int, hours: str) -> Card:
+    """The card before anything is measured."""
+    channels = "/".join(map(str, state["shape"]["channels"]))
+    return Card(
+        schema=SCHEMA,
+        name=NAME,
+        role="identity",
+        version="1.0.0",
+        description=(
+            f"Deep speaker ResCNN of {channels} channels ({parameters / 1e6:.2f} M parameters) on log-mel input, "
+            "mean and deviation over time, distilled from CAM++; 192-dimensional embedding; adaptive S-norm"
+        ),
+        file=network_file,
+        sha256="",
+        inputs={},
+        outputs={},
+        sample_rate=SAMPLE_RATE,
+        frontend=state["frontend"],
+        level_dbfs=SPEECH_DBFS,
+        min_seconds=0.5,
+        window_seconds=None,
+        calibration=None,
+        thresholds={},
+        training_data=[
+            TrainingData(
+                "corpus, class A and A* bona fide speech of the training split", "CC BY 4.0, CC0, MIT, ...", hours
+            ),
+            TrainingData("CAM++ embeddings of that speech (teacher)", "Apache-2.0", "one a clip"),
+            TrainingData("Kokoro synthetic voices", "Apache-2.0", "see the command"),
+        ],
+        metrics={},
+        command="",
+        licence="MIT",
+    )
+
+
+def fit(card: Card, trials: Trials) -> Card:
+    """Add the calibration and the thresholds that ``trials`` of the development speakers give."""
+    scale, offset = fit_calibration(trials.target, trials.nontarget)
+    speakers = len(set(trials.target_speakers))
+    lengths = ", ".join("whole utterances" if s is None else f"{s:g} s" for s in LENGTHS)
+    description = (
+        f"{len(trials.target)} target and {len(trials.nontarget)} non-target trials ({lengths}) of {speakers} "
+        "development speakers, enrolled from 3 utterances"
+    )
+    target, nontarget = scale * trials.target + offset, scale * trials.nontarget + offset
+    thresholds = {}
+    for point, rate in FALSE_ACCEPTS.items():
+        value = float(np.quantile(nontarget, 1 - rate))
+        missed = float(np.mean(target < value))
+        thresholds[point] = Threshold(round(value, 4), f"FAR {rate:.1%}, FRR {missed:.1%} on {description}")
+    return replace(card, calibration=Calibration(scale, offset, description), thresholds=thresholds)
+
+
+def measure(model: IdentityModel, card: Card, bank: Bank) -> dict[str, Any]:
+    """Figures on the test speakers by length, and error rates at the card's thresholds."""
+    verification = Verification(bank, model.embed)
+    result: dict[str, Any] = {}
+    calibration = card.calibration
+    assert calibration is not None  # noqa: S101 - fitted just before
+    for seconds in LENGTHS:
+        trials = verification.run(model.score, seconds)
+        target, nontarget = (calibration.scale * s + calibration.offset for s in (trials.target, trials.nontarget))
+        points = {
+            point: {
+                "far": round(float(np.mean(nontarget >= threshold.value)), 5),
+                "frr": round(float(np.mean(target < threshold.value)), 5),
+            }
+            for point, threshold in card.thresholds.items()
+        }
+        key = "whole" if seconds is None else f"{seconds:g} s"
+        result[key] = {**trials.metrics(), "cllr": round(cllr(target, nontarget), 4), "operating_points": points}
+    return result
+
+
+def measure_teacher(bank: Bank) -> dict[str, Any]:
+    """CAM++ on the same trials, by cosine."""
+    teacher = CamPlusPlus()
+    verification = Verification(bank, teacher.embed)
+    return {
+        "whole" if seconds is None else f"{seconds:g} s": verification.run(cosine, seconds).metrics()
+        for seconds in LENGTHS
+    }
+
+
+def cosine(reference: Embedding, embedding: Embedding) -> float:
+    """Cosine of two unit vectors."""
+    return float(reference @ embedding)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("checkpoint", type=Path)
+    parser.add_argument("--folder", type=Path, default=Path("models"), help="where model, cohort and card go")
+    parser.add_argument("--weights", choices=["float16", "float32"], default="float16")
+    parser.add_argument("--version", default="1.0.0")
+    parser.add_argument("--teacher", action="store_true", help="measure CAM++ on the same test trials too")
+    parser.add_argument("--no-test", action="store_true", help="leave out the figures on test speakers")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    folder: Path = options.folder
+    folder.mkdir(parents=True, exist_ok=True)
+    network, state = load_network(options.checkpoint)
+    error = export(options.checkpoint, folder / f"{NAME}.onnx", weights=options.weights)
+    report = options.checkpoint.parent / "report.json"
+    run = json.loads(report.read_text("utf-8")) if report.is_file() else {}
+    hours = f"{run['hours']:.1f} h" if run else f"up to step {state['step']}"
+    card = draft(f"{NAME}.onnx", state, sum(p.numel() for p in network.parameters()), hours)
+    card = replace(
+        card, version=options.version, command=f"python -m tools.train.identity {options.checkpoint.parent.name}"
+    )
+
+    bare = verify_model(read_card(write_card(card, folder)), folder)
+    size = make_cohort(IdentityModel(bare), folder / f"{NAME}{COHORT_SUFFIX}")
+    card = replace(
+        card,
+        assets={f"{NAME}{COHORT_SUFFIX}": ""},
+        parameters={
+            "cohort_top": min(100, size // 2),
+            "cohort_size": size,
+            "parity_error": error,
+            "step": state["step"],
+        },
+    )
+    model = IdentityModel(verify_model(read_card(write_card(card, folder)), folder))
+    development = Verification(evaluation_bank("dev"), model.embed)
+    tried = {seconds: development.run(model.score, seconds, rounds=ROUNDS) for seconds in LENGTHS}
+    card = fit(card, join(list(tried.values())))
+    metrics: dict[str, Any] = {
+        "development": {
+            "whole" if seconds is None else f"{seconds:g} s": {
+                **trials.metrics(),
+                "eer_without_cohort": development.run(cosine, seconds, rounds=ROUNDS).metrics()["eer"],
+            }
+            for seconds, trials in tried.items()
+        }
+    }
+    if not options.no_test:
+        metrics["test"] = measure(model, card, evaluation_bank("test"))
+    if options.teacher:
+        metrics["campplus_on_the_same_trials"] = measure_teacher(evaluation_bank("test"))
+    write_card(replace(card, metrics=metrics), folder)
+    print(json.dumps({"thresholds": {n: t.value for n, t in card.thresholds.items()}, **metrics}, indent=1))
+
+
+if __name__ == "__main__":
+    main()

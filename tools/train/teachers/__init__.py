@@ -1,0 +1,1 @@
+"""Networks trained by others, used offline as teachers and judges."""
