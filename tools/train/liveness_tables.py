@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from tools.train.data.corpus import Item, Split
-from tools.train.data.liveness_set import Row, cache_folder, read
+from tools.train.data.liveness_set import Row, cache_folder, read_shard, shards
 from voiceid.audio import prepare, read_waveform
 from voiceid.scoring.liveness import FRONTENDS
 from voiceid.types import SAMPLE_RATE, Source, Waveform
@@ -52,11 +52,8 @@ def join(tables: Iterable[Table]) -> Table:
 
 def simulated(split: Split, *, seed: int = 0) -> Table:
     """Features of every shard that :mod:`tools.train.data.liveness_set` wrote for ``split``."""
-    shards = enumerate(read(split, seed=seed))
-    return join(
-        _cached(f"{split}-{seed}-{index:03d}", lambda rows=rows: rows)
-        for index, rows in tqdm(shards, desc=f"features {split}", unit="shard")
-    )
+    paths = tqdm(shards(split, seed=seed), desc=f"features {split}", unit="shard")
+    return join(_cached(path.stem, lambda path=path: read_shard(path)) for path in paths)
 
 
 def recorded(items: list[Item], name: str, *, live: bool = True) -> Table:

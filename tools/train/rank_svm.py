@@ -111,9 +111,23 @@ class Member:
     c: float
     gamma: float
 
-    def fit(self, features: ArrayLike, positive: ArrayLike, transform: RankTransform | None = None) -> RankSvm:
-        gamma = self.gamma / float(self.weights @ self.weights)
-        return RankSvm.fit(features, positive, weights=self.weights, c=self.c, gamma=gamma, transform=transform)
+    def fit(
+        self,
+        features: ArrayLike,
+        positive: ArrayLike,
+        transform: RankTransform | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> RankSvm:
+        """The machine of these settings; arguments as for :meth:`RankSvm.fit`."""
+        return RankSvm.fit(
+            features,
+            positive,
+            weights=self.weights,
+            c=self.c,
+            gamma=self.gamma / float(self.weights @ self.weights),
+            sample_weight=sample_weight,
+            transform=transform,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +150,11 @@ class Committee:
     def vectors(self) -> int:
         """Support vectors of all machines."""
         return sum(len(machine.dual) for machine in self.machines)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the support vectors in half precision, without the columns that a machine leaves out."""
+        return sum(2 * len(m.dual) * np.count_nonzero(m.weights) for m in self.machines)
 
     def save(self, path: Path) -> None:
         """Write as ``.npz`` (no pickle)."""
@@ -177,8 +196,8 @@ def half(values: Floats) -> Floats:
 
 
 def block_weights(size: int, blocks: dict[str, slice], powers: dict[str, float]) -> Floats:
-    """Weights (size,) under which every block contributes ``powers`` to the squared distance, per column."""
+    """Weights (size,) under which each column of a block of ``powers`` adds that much to the squared distance."""
     weights = np.zeros(size)
-    for name, columns in blocks.items():
-        weights[columns] = np.sqrt(powers.get(name, 0.0))
+    for name, power in powers.items():
+        weights[blocks[name]] = np.sqrt(power)
     return weights

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import os
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -114,8 +113,8 @@ def build(split: Split, pairs: int, *, seed: int = 0) -> None:
         _write(path, rows)
 
 
-def read(split: Split, *, seed: int = 0) -> Iterator[list[Row]]:
-    """The rows of every shard of ``split``.
+def shards(split: Split, *, seed: int = 0) -> list[Path]:
+    """The shards of ``split``, in order.
 
     Raises:
         SystemExit: none was built.
@@ -123,15 +122,18 @@ def read(split: Split, *, seed: int = 0) -> Iterator[list[Row]]:
     paths = sorted((cache_folder() / "audio").glob(f"{split}-{seed}-*.npz"))
     if not paths:
         raise SystemExit(f"no liveness data: run 'python -m tools.train.data.liveness_set --split {split}' first")
-    for path in paths:
-        with np.load(path, allow_pickle=False) as table:
-            audio, ends = table["audio"], table["ends"]
-            parts = np.split(audio.astype(np.float32) / 32767, ends[:-1])
-            columns = (table["live"], table["speaker"], table["set"], table["scene"])
-            yield [
-                Row(part, bool(live), str(speaker), str(name), str(scene))
-                for part, live, speaker, name, scene in zip(parts, *columns, strict=True)
-            ]
+    return paths
+
+
+def read_shard(path: Path) -> list[Row]:
+    """The rows of one shard."""
+    with np.load(path, allow_pickle=False) as table:
+        parts = np.split(table["audio"].astype(np.float32) / 32767, table["ends"][:-1])
+        columns = (table["live"], table["speaker"], table["set"], table["scene"])
+        return [
+            Row(part, bool(live), str(speaker), str(name), str(scene))
+            for part, live, speaker, name, scene in zip(parts, *columns, strict=True)
+        ]
 
 
 def _write(path: Path, rows: list[Row]) -> None:
