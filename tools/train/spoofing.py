@@ -29,7 +29,9 @@ from voiceid.types import SAMPLE_RATE
 
 AVERAGE_DECAY = 0.995
 WARM_UP = 50
-CHECK_EVERY = 100
+CHECK_EVERY = 50
+LENGTHS = {"AASIST": SAMPLES, "AASIST-L": SAMPLES, "light": SAMPLES // 2}
+"""Samples of a training window: half for the light sibling, whose last layers are refitted on whole ones."""
 SYSTEM_SHARES = {"kokoro": 0.25, "neural": 0.25}
 """Share of the attacks in a batch; the other systems share the rest by their counts."""
 
@@ -75,7 +77,7 @@ class Windows:
         return self._samples[shard][index - start].astype(np.float32) / 32_767
 
     def batch(self, size: int, length: int, random: np.random.Generator) -> tuple[Tensor, Tensor]:
-        """``size`` windows drawn by weight, cut to ``length``, augmented: float32 (b, length), and labels int64 (b,)."""
+        """``size`` windows drawn by weight, augmented: float32 (b, length), and their labels: int64 (b,)."""
         chosen = random.choice(len(self), size, p=self.weights)
         waveforms = np.stack([augmented(self[i], length, random) for i in chosen])
         return torch.from_numpy(waveforms), torch.from_numpy(self.labels[chosen])
@@ -142,7 +144,7 @@ def faster_in_half(model: Aasist, batch: int) -> bool:
 
 
 @torch.no_grad()
-def scores(model: Aasist, windows: Windows, limit: int = 600) -> tuple[NDArray[np.float64], list[Window]]:
+def scores(model: Aasist, windows: Windows, limit: int = 400) -> tuple[NDArray[np.float64], list[Window]]:
     """Bona fide minus spoof logit of the first ``limit`` windows."""
     model.eval()
     device = next(model.parameters()).device
@@ -152,7 +154,6 @@ def scores(model: Aasist, windows: Windows, limit: int = 600) -> tuple[NDArray[n
         batch = np.stack([windows[i] for i in range(first, min(first + 16, count))])
         logits = model(torch.from_numpy(batch).to(device)).cpu().numpy()
         values.append(logits[:, 1] - logits[:, 0])
-    model.train()
     return np.concatenate(values).astype(np.float64), windows.rows[:count]
 
 
@@ -165,15 +166,27 @@ def error_rates(values: NDArray[np.float64], rows: list[Window]) -> dict[str, fl
     return {"all": eer(genuine, everything), **{name: eer(genuine, part) for name, part in attacks.items()}}
 
 
+def dev_error_rates(shape: str, weights: dict[str, Tensor], device: str) -> dict[str, float]:
+    """EERs of ``weights`` on the development shards; empty while there are none."""
+    if not any(shard_folder("dev").glob("*.npy")):
+        return {}
+    judge = Aasist(SHAPES[shape]).to(device)
+    judge.load_state_dict(weights)
+    return error_rates(*scores(judge, Windows("dev")))
+
+
 def learning_rate(step: int, options: Options) -> float:
     """Linear warm-up, level, then linear to a twentieth over the last 30 %."""
     falling = min(1.0, (options.steps - step) / (0.3 * options.steps))
     return options.rate * min(1.0, (step + 1) / WARM_UP) * max(0.05, falling)
 
 
-def window_length(step: int, options: Options) -> int:
-    """Half windows, which cost half, until the learning rate falls; then whole ones."""
-    return SAMPLES // 2 if step < 0.7 * options.steps else SAMPLES
+def optimiser_of(model: Aasist, rate: float) -> torch.optim.Optimizer:
+    """AdamW; the wide linear read-out learns at a twentieth, or its many small steps add up to noise."""
+    wide = [weight for name, weight in model.named_parameters() if name.startswith("statistics_layer")]
+    rest = [weight for name, weight in model.named_parameters() if not name.startswith("statistics_layer")]
+    groups = [{"params": rest, "share": 1.0}, {"params": wide, "share": 0.05}]
+    return torch.optim.AdamW([group for group in groups if group["params"]], rate, weight_decay=1e-3)
 
 
 def save(path: Path, state: dict[str, Any]) -> None:
@@ -184,11 +197,11 @@ def save(path: Path, state: dict[str, Any]) -> None:
 
 
 def train(run: Path, options: Options, device: str) -> None:
-    """Train until ``options.steps``, saving every 100 steps."""
+    """Train until ``options.steps``, saving every 50 steps."""
     torch.manual_seed(options.seed)
     run.mkdir(parents=True, exist_ok=True)
     model = Aasist(SHAPES[options.shape]).to(device).train()
-    optimiser = torch.optim.AdamW(model.parameters(), options.rate, weight_decay=1e-3)
+    optimiser = optimiser_of(model, options.rate)
     average = {name: value.clone() for name, value in model.state_dict().items()}
     step, last = 0, run / "last.pt"
     if last.exists():
@@ -202,25 +215,22 @@ def train(run: Path, options: Options, device: str) -> None:
     for step in progress:
         random = np.random.default_rng((options.seed, step))
         for group in optimiser.param_groups:
-            group["lr"] = learning_rate(step, options)
+            group["lr"] = learning_rate(step, options) * group["share"]
         losses.append(
-            train_step(model, optimiser, *data.batch(options.batch, window_length(step, options), random), random, half)
+            train_step(model, optimiser, *data.batch(options.batch, LENGTHS[options.shape], random), random, half)
         )
         decay = min(AVERAGE_DECAY, (step + 1) / (step + 10))
         for name, value in model.state_dict().items():
             average[name] = decay * average[name] + (1 - decay) * value if value.is_floating_point() else value.clone()
         progress.set_postfix(loss=f"{np.mean(losses[-50:]):.3f}", windows=len(data))
         if (step + 1) % CHECK_EVERY == 0 or step + 1 == options.steps:
-            judge = Aasist(SHAPES[options.shape]).to(device)
-            judge.load_state_dict(average)
-            rates = error_rates(*scores(judge, Windows("dev")))
-            tqdm.write(f"step {step + 1}: dev EER " + ", ".join(f"{k} {v:.1%}" for k, v in rates.items()))
             save(last, {
                 "shape": options.shape, "step": step + 1, "model": model.state_dict(), "average": average,
                 "optimiser": optimiser.state_dict(),
             })  # fmt: skip
             report = {"options": asdict(options), "step": step + 1, "loss": float(np.mean(losses[-50:]))}
-            report |= {"windows": len(data), "dev_eer": rates}
+            report |= {"windows": len(data), "dev_eer": dev_error_rates(options.shape, average, device)}
+            tqdm.write(json.dumps(report))
             (run / "report.json").write_text(json.dumps(report, indent=1) + "\n", "utf-8")
             data = Windows("train")
 

@@ -71,7 +71,7 @@ def coloured(samples: Samples, random: np.random.Generator) -> Samples:
     if random.random() < 0.4:
         gain *= 1 / (1 + np.exp((frequencies - random.uniform(3_400, 7_900)) / random.uniform(10, 150)))
     if random.random() < 0.3:
-        gain *= 1 / (1 + np.exp((random.uniform(40, 300) - frequencies) / random.uniform(5, 40)))
+        gain *= 1 / (1 + np.exp((random.uniform(40, 300) - frequencies) / random.uniform(10, 45)))
     return np.fft.irfft(np.fft.rfft(samples) * gain, len(samples)).astype(np.float32)
 
 
@@ -90,7 +90,7 @@ def reverberant(samples: Samples, random: np.random.Generator, split: Split) -> 
 
 
 def noisy(samples: Samples, random: np.random.Generator, split: Split) -> Samples:
-    """Recorded noise of ``split`` or coloured Gaussian noise, 5 to 40 dB below the speech."""
+    """Recorded noise of ``split`` or coloured Gaussian noise, 10 to 45 dB below the speech."""
     recorded = _recordings("noise", split)
     if random.random() < 0.5 and recorded:
         source = recorded[int(random.integers(len(recorded)))]
@@ -99,7 +99,7 @@ def noisy(samples: Samples, random: np.random.Generator, split: Split) -> Sample
         white = np.fft.rfft(random.standard_normal(len(samples)))
         slope = np.arange(1, len(white) + 1) ** -random.uniform(0, 1)
         noise = np.fft.irfft(white * slope, len(samples))
-    return mixed(samples, noise, float(random.uniform(5, 40)))
+    return mixed(samples, noise, float(random.uniform(10, 45)))
 
 
 def mixed(samples: Samples, noise: NDArray[np.floating], snr_db: float) -> Samples:
@@ -119,15 +119,15 @@ def gated(samples: Samples, random: np.random.Generator) -> Samples:
 def channel(samples: Samples, random: np.random.Generator, split: Split = "train", *, opus: float = 0.2) -> Samples:
     """A random chain of the above; ``opus`` is the probability of the corpus's own codec at its end."""
     chain = samples
-    if random.random() < 0.3:
-        chain = resampled(chain, random)
-    if random.random() < 0.2:
-        chain = gated(chain, random)
     if random.random() < 0.25:
+        chain = resampled(chain, random)
+    if random.random() < 0.15:
+        chain = gated(chain, random)
+    if random.random() < 0.1:
         chain = reverberant(chain, random, split)
-    if random.random() < 0.6:
-        chain = coloured(chain, random)
     if random.random() < 0.4:
+        chain = coloured(chain, random)
+    if random.random() < 0.2:
         chain = noisy(chain, random, split)
     peak = float(np.abs(chain).max()) + 1e-9
     chain = chain * np.float32(10 ** (random.uniform(-20, -1) / 20) / peak)

@@ -29,7 +29,7 @@ from voiceid.types import SAMPLE_RATE, Samples, Source, Waveform
 QUOTAS = {"picovoice-wakewords": 350, "precise-community": 250, "speech-commands": 400, "fsdd": 40}
 """At most so many clips of sets of very short clips; all of the others."""
 CROPS = {"ls-train100-1utt": 3, "ls-test-clean": 2, "ls-train100-3spk": 2}
-SHARD = 256
+SHARD = 96
 """Genuine crops a shard."""
 WEIGHTS = {"world-copy": 1.5, "griffin-lim-mel": 1.5, "neural": 6.0}
 """How often a system is drawn; the others: 1."""

@@ -2,8 +2,9 @@
 
 Jung et al., "AASIST: Audio Anti-Spoofing using Integrated Spectro-Temporal Graph Attention Networks", ICASSP 2022
 (arXiv 2110.01200). Attribute names follow the official checkpoints, so that they load with ``strict=True``; so do the
-quirks that their weights depend on, each named where it occurs. The light shape keeps the graph back end and replaces
-the front end by a strided filter bank and cheaper residual blocks.
+quirks that their weights depend on, each named where it occurs. The light shape keeps the graph back end, replaces the
+front end by a log spectrogram, a strided stem and fewer residual blocks, and adds a linear read-out of statistics over
+time of every level, which learns from far less data than the graph does.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from torch.nn import functional as F
 
 from tools.train.networks.filterbank import LogSpectrogram, SincBank
 from tools.train.networks.graph import GraphAttention, GraphPool, HeterogeneousGraphAttention
+from tools.train.networks.statistics import LevelStatistics, statistics_size
 
 SAMPLES = 64_600
 """Fixed input length (4.04 s at 16 kHz): scores shift with length, and top-k counts freeze when traced."""
@@ -101,7 +103,15 @@ class Aasist(nn.Module):
         self.conv_time = SincBank() if self.sinc else LogSpectrogram()
         self.first_bn = nn.BatchNorm2d(1)
         if not self.sinc:
-            self.stem = nn.Conv2d(1, shape.blocks[0][0], (7, 5), stride=(4, 4), padding=(3, 2))
+            channels = shape.blocks[0][0]
+            self.stem = nn.Sequential(
+                nn.Conv2d(1, channels, (7, 5), stride=(4, 4), padding=(3, 2)), nn.BatchNorm2d(channels), nn.SELU()
+            )
+            size = statistics_size((channels, *(block[1] for block in shape.blocks)))
+            self.level_statistics = LevelStatistics()
+            self.statistics_norm = nn.BatchNorm1d(size, affine=False)
+            self.statistics_layer = nn.Linear(size, 2)
+            nn.init.zeros_(self.statistics_layer.weight)
         # The extra Sequential level is that of the official checkpoints' names.
         self.encoder = nn.Sequential(
             *(nn.Sequential(ResidualBlock(*block, first=i == 0)) for i, block in enumerate(shape.blocks))
@@ -131,11 +141,23 @@ class Aasist(nn.Module):
 
     def classify(self, bands: Tensor) -> Tensor:
         """Logits (b, 2) from the front end's output (b, bands, frames), so that training can mask bands and frames."""
-        return self.out_layer(F.dropout(self.embed(bands), 0.5 * self.dropout, self.training))
+        graph, statistics = self.readouts(bands)
+        logits: Tensor = self.out_layer(F.dropout(graph, 0.5 * self.dropout, self.training))
+        return logits if statistics is None else logits + self.statistics_layer(statistics)
 
-    def embed(self, bands: Tensor) -> Tensor:
-        """The read-out before the last layer: (b, bands, frames) to (b, 160)."""
-        encoded = self.encode(bands.unsqueeze(1))
+    def readouts(self, bands: Tensor) -> tuple[Tensor, Tensor | None]:
+        """What the last layers see: the graph's (b, 160) and, of the light shape, the normalised statistics (b, n)."""
+        if self.sinc:
+            bands = F.selu(self.first_bn(F.max_pool2d(bands.unsqueeze(1).abs(), 3)))
+            return self.embed(self.encoder(bands)), None
+        bands = self.first_bn(bands.unsqueeze(1))
+        levels = [self.stem(bands)]
+        for block in self.encoder:
+            levels.append(block(levels[-1]))
+        return self.embed(levels[-1]), self.statistics_norm(self.level_statistics(bands, levels))
+
+    def embed(self, encoded: Tensor) -> Tensor:
+        """The graph read-out before the last layer: (b, channels, frequency nodes, time nodes) to (b, 160)."""
         spectral = encoded.abs().amax(dim=3).transpose(1, 2) + self.pos_S
         temporal = encoded.abs().amax(dim=2).transpose(1, 2)
         spectral = self.pool_S(self.GAT_layer_S(spectral))
@@ -163,12 +185,6 @@ class Aasist(nn.Module):
         times, spectra, masters = (torch.maximum(a, b) for a, b in zip(*branches, strict=True))
         readout = (times.abs().amax(1), times.mean(1), spectra.abs().amax(1), spectra.mean(1), masters.squeeze(1))
         return torch.cat(readout, dim=1)
-
-    def encode(self, bands: Tensor) -> Tensor:
-        """Residual encoder: (b, 1, bands, frames) to (b, channels, frequency nodes, time nodes)."""
-        if self.sinc:
-            return self.encoder(F.selu(self.first_bn(F.max_pool2d(bands.abs(), 3))))
-        return self.encoder(F.selu(self.stem(self.first_bn(bands))))
 
     def _branch(
         self,

@@ -130,11 +130,6 @@ def dev_copy(samples: Samples, random: np.random.Generator) -> Samples:
     return _copy(samples, random, DEV_SEEDS)
 
 
-def available() -> bool:
-    """Whether all coders have been trained."""
-    return all(_checkpoint(seed).exists() for seed in (*TRAIN_SEEDS, *DEV_SEEDS))
-
-
 def _copy(samples: Samples, random: np.random.Generator, seeds: range) -> Samples:
     coder = _load(int(random.choice(list(seeds))))
     gain = 0.05 / (float(np.sqrt(np.mean(samples**2))) + 1e-6)
@@ -148,8 +143,11 @@ def _copy(samples: Samples, random: np.random.Generator, seeds: range) -> Sample
 
 @cache
 def _load(seed: int) -> Coder:
+    path = _checkpoint(seed)
+    if not path.exists():
+        raise SystemExit(f"{path}: no such coder; run python -m tools.train.data.attacks.neural first")
     coder = Coder(CoderShape.of(seed))
-    coder.load_state_dict(torch.load(_checkpoint(seed), weights_only=True))
+    coder.load_state_dict(torch.load(path, weights_only=True))
     return coder.eval()
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tools.train.data.attacks import griffin_lim, lpc, phase_vocoder, spectral, world
+from tools.train.data.attacks import griffin_lim, lpc, neural, phase_vocoder, spectral, world
 from voiceid.types import Samples
 
 System = Callable[[Samples, np.random.Generator], Samples]
@@ -21,8 +21,10 @@ TRAIN_SYSTEMS: dict[str, System] = {
     "smoothed": spectral.smoothed,
     "phase-drift": spectral.phase_drift,
     "images": spectral.images,
+    "neural": neural.copy,
 }
 DEV_SYSTEMS: dict[str, System] = {
     "phase-vocoder-shift": phase_vocoder.shift,
     "phase-vocoder-stretch": phase_vocoder.stretch,
+    "neural-unseen": neural.dev_copy,
 }
