@@ -117,3 +117,9 @@ def test_comparison_and_reference_in_the_text(report: Path, speech: Path) -> Non
 def test_a_reference_that_is_no_model(speech: Path, report: Path) -> None:
     ran = voiceid("benchmark", speech, "--quick", "--reference-onnx", report)
     assert ran.code is ExitCode.MODEL and report.name in ran.err
+
+
+def test_missing_models_are_a_model_error(speech: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VOICEID_MODELS", str(tmp_path))
+    ran = voiceid("benchmark", speech, "--quick", "--json")
+    assert ran.code is ExitCode.MODEL and "no such model card" in ran.error["message"]

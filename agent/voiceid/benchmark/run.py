@@ -116,6 +116,7 @@ def run_benchmark(
     lengths, repeats = (QUICK_SECONDS, QUICK_REPEATS) if quick else (SECONDS, REPEATS)
     speech = collect_speech(files, max(lengths))
     reference = ReferenceModel(reference_onnx, speech) if reference_onnx else None
+    Pipeline.load(settings)  # a model that cannot be used is told here, not by a measuring process
     on_step("cold start and peak memory")
     cold_start = measure_cold_start(settings.models, speech, COMMAND_SECONDS)
     on_step("memory of each model")
