@@ -93,7 +93,7 @@ def test_decision_tries_owners_others_and_attacks(
         pytest.skip("no units model is built")
     stray = dataclasses.replace(speech[5], speaker="nobody")
     index = write_index(tmp_path / "data", [*speech, stray])
-    ran = bench.run("decision", index, "--splices", 3)
+    ran = bench.run("decision", index, "--splices", 3, "--seconds", 3)
     assert ran.status == 0
     result = ran.result
     assert result["n_speakers"] == 3
@@ -109,6 +109,12 @@ def test_decision_tries_owners_others_and_attacks(
     assert result["by"]["kind"]["nontarget"]["accepted"]["rate"] == result["far"]
     for outcomes in result["outcomes"].values():
         assert set(outcomes) <= {"accepted", "rejected", "spoof", "replay", "inconsistent", "inconclusive"}
+
+
+def test_units_are_measured_on_bona_fide_speech_only(bench: Bench, speech: list[Item], tmp_path: Path) -> None:
+    ran = bench.run("units", write_index(tmp_path / "data", speech), "--kinds", "vocoder")
+    assert ran.status == 2
+    assert "bona fide" in ran.err
 
 
 def test_a_splice_holds_both_voices(speech: list[Item]) -> None:

@@ -9,7 +9,7 @@ from functools import cache
 
 import numpy as np
 
-from tools.evaluation.audio import UnfitError
+from tools.evaluation.audio import UnfitError, crop
 from tools.evaluation.memory import Memory, Remembered, cache_folder
 from tools.evaluation.selection import identifier
 from tools.train.data.corpus import Item, read_index
@@ -72,12 +72,18 @@ class Deciding:
     plan: dict[Item, tuple[str, ...]]
     seed: int
     cache: bool = True
+    seconds: float | None = None
+    """Longer audio is cut to a seeded stretch of this length."""
 
     def __call__(self) -> Callable[[Item], list[Verdict]]:
         pipeline = load_pipeline(self.settings, cache=self.cache)
 
         def verdicts(item: Item) -> list[Verdict]:
-            waveform = Waveform(audio_of(item, self.seed), Source.FILE)
+            samples = audio_of(item, self.seed)
+            if self.seconds is not None and len(samples) > self.seconds * SAMPLE_RATE and item.kind != SPLICE:
+                rng = np.random.default_rng([self.seed, zlib.crc32(identifier(item).encode())])
+                samples = crop(samples, self.seconds, rng)
+            waveform = Waveform(samples, Source.FILE)
             return [verdict(pipeline, waveform, self.templates[name]) for name in self.plan[item]]
 
         return verdicts

@@ -45,6 +45,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="templates of others that each bona fide file is tried on (default 10)",
     )
     parser.add_argument(
+        "--seconds", type=float, help="cut longer files (but splices) to a seeded stretch of this length"
+    )
+    parser.add_argument(
         "--splices", type=int, default=0, metavar="N", help="also N commands spliced of an owner and another speaker"
     )
     parser.add_argument(
@@ -84,7 +87,7 @@ def measure(options: Options, arguments: argparse.Namespace) -> tuple[dict[str, 
     }
     plan, untargeted = plan_trials(items, enrolled, arguments, options)
     account.dropped.update(dropped)
-    deciding = Deciding(settings, templates, plan, options.seed, options.cache)
+    deciding = Deciding(settings, templates, plan, options.seed, options.cache, arguments.seconds)
     decided = each(deciding, limited(list(plan), options), jobs=options.jobs, account=account, label="decide")
     trials = [(item, verdict) for item, verdicts in decided for verdict in verdicts]
     judges = load_pipeline(settings, cache=False).judges
@@ -93,6 +96,7 @@ def measure(options: Options, arguments: argparse.Namespace) -> tuple[dict[str, 
         "command": "decision",
         "cards": [card_summary(judge.card) for judge in cards],
         "operating_point": arguments.point,
+        "condition": {"seconds": arguments.seconds},
         "n_speakers": len(enrolled),
         **summarise(trials, untargeted, judges.fusion.card.threshold(arguments.point)),
     }

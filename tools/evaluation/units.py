@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import random
 import sys
 from typing import Any
 
@@ -10,8 +11,8 @@ from tools.evaluation.options import EvaluationError, Options
 from tools.evaluation.parallel import Account, Work, each
 from tools.evaluation.report import card_summary, interval, percent, table
 from tools.evaluation.selection import choose, limited
-from tools.train.data.corpus import Item
-from tools.train.units_metrics import evaluate_units
+from tools.train.data.corpus import Item, read_index
+from tools.train.units_metrics import BACKGROUND_SETS, evaluate_units
 from voiceid.audio import read_waveform
 from voiceid.models.store import find_model
 from voiceid.settings import ModelSettings
@@ -21,6 +22,7 @@ COUNTS = ("eer", "ci95", "n_target", "n_nontarget")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--phone-utterances", type=int, default=200, metavar="N", help="transcribed files to align")
+    parser.add_argument("--background", type=int, metavar="N", help="training speakers of attacker and baseline (all)")
     parser.epilog = (
         "EER is a speaker attacker's, retrained on the units of the default profile: higher is more private."
     )
@@ -36,6 +38,14 @@ def readable() -> Work:
     return check
 
 
+def background(speakers: int, seed: int) -> list[Item]:
+    """Recordings of ``speakers`` seeded readers of the training split."""
+    items = [i for i in read_index() if i.split == "train" and i.kind == "bonafide" and i.set in BACKGROUND_SETS]
+    names = sorted({item.speaker for item in items})
+    chosen = set(random.Random(seed).sample(names, min(speakers, len(names))))
+    return [item for item in items if item.speaker in chosen]
+
+
 def measure(options: Options, arguments: argparse.Namespace) -> tuple[dict[str, Any], str, Account]:
     """Returns the result, its table, and the account of files."""
     if set(options.kinds) - {"bonafide"}:
@@ -47,6 +57,7 @@ def measure(options: Options, arguments: argparse.Namespace) -> tuple[dict[str, 
     measured = evaluate_units(
         usable,
         model.folder / f"{model.card.name}.json",
+        background=None if arguments.background is None else background(arguments.background, options.seed),
         phone_utterances=arguments.phone_utterances,
         seed=options.seed,
         progress=sys.stderr.isatty(),
