@@ -52,7 +52,7 @@ def test_the_shipped_card_is_complete(model) -> None:
     assert values == sorted(values)
     folder = find_model("liveness", "liveness").folder
     assert (folder / card.file).stat().st_size < 1.5e6
-    assert card.metrics["n_bonafide"] >= 300 and card.metrics["n_spoof"] >= 300
+    assert min(card.metrics["n_bonafide"], card.metrics["n_spoof"]) >= 200
 
 
 def test_clean_real_speech_passes(model, speech) -> None:
