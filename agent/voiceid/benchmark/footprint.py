@@ -66,7 +66,7 @@ def measure_cold_start(settings: ModelSettings, speech: Samples, seconds: float)
 
 
 def measure_models(settings: ModelSettings, speech: Samples, seconds: float) -> tuple[ModelFootprint, ...]:
-    """Load and run the models one after the other."""
+    """Load and run the models one after the other, the hungriest last, lest others live in memory that it left."""
     memory = _spawn("models", settings, speech, seconds)
     return tuple(_footprint(role, settings, memory[role]) for role in ROLES)
 
@@ -117,11 +117,11 @@ def _models(settings: Settings, speech: Samples, seconds: float) -> dict[str, di
 
     samples = speech[: round(seconds * SAMPLE_RATE)]
     steps: tuple[tuple[Role, Any, Callable[[Any], Any]], ...] = (
+        ("units", Tokenizer, lambda model: model.encode(samples, codebook=CODEBOOK)),
         ("identity", IdentityModel, lambda model: model.embed(samples)),
-        ("spoofing", SpoofingModel, lambda model: model.windows(samples)),
         ("liveness", LivenessModel, lambda model: model.score(samples)),
         ("fusion", FusionModel, lambda model: model.probability(0.0, 0.0, 0.0)),
-        ("units", Tokenizer, lambda model: model.encode(samples, codebook=CODEBOOK)),
+        ("spoofing", SpoofingModel, lambda model: model.windows(samples)),
     )
     kept = []
     memory: dict[str, dict[str, float]] = {}
