@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.signal import freqz, oaconvolve
-from tools.train.data import augment
 
+from tools.train.data import augment
 from voiceid.types import SAMPLE_RATE
 
 

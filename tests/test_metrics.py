@@ -7,6 +7,7 @@ import pytest
 from scipy.stats import binomtest, norm
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_curve
+
 from tools.train.metrics import (
     ADcfCosts,
     a_dcf,
