@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
@@ -42,7 +42,9 @@ def list_models(ctx: typer.Context) -> None:
         size = _size(card, path.parent)
         rows.append({"path": path, "in_use": path in in_use, "disk_bytes": size, "card": card})
         mark = "*" if path in in_use else ""
-        table.add_row(mark, card.name, card.role, card.version, f"{size / 2**20:.2f} MiB", _eer(card), card.licence)
+        table.add_row(
+            mark, card.name, card.role, card.version, f"{size / 2**20:.2f} MiB", _eer(card.metrics), card.licence
+        )
     if not rows:
         raise ModelError("no model cards found; reinstall voiceid, or set VOICEID_MODELS to their folder")
     context.emit(rows, table)
@@ -156,6 +158,10 @@ def _size(card: Card, folder: Path) -> int:
     return sum(path.stat().st_size for path in paths if path.exists())
 
 
-def _eer(card: Card) -> str:
-    eer = card.metrics.get("eer")
-    return f"{eer:.2%}" if isinstance(eer, float) else ""
+def _eer(metrics: dict[str, Any], path: str = "") -> str:
+    """The card's first equal error rate, with the condition that it was measured under."""
+    if isinstance(metrics.get("eer"), float):
+        return f"{metrics['eer']:.1%}{f' ({path})' if path else ''}"
+    nested = ((key, value) for key, value in metrics.items() if isinstance(value, dict))
+    found = (_eer(value, f"{path}, {key}" if path else key) for key, value in nested)
+    return next((text for text in found if text), "")
