@@ -54,6 +54,11 @@ def test_one_unit_a_frame_within_the_codebook(tokenizer, samples, codebook):
     assert len(set(units.tolist())) > 15
 
 
+def test_all_codebooks_at_once_are_the_same_units(tokenizer, samples):
+    for codebook, units in tokenizer.encode_all(samples).items():
+        np.testing.assert_array_equal(units, tokenizer.encode(samples, codebook))
+
+
 @pytest.mark.parametrize("length", [0, 1, 159, 160, 161, 464, 3_200, 3_360])
 def test_any_length_is_taken(tokenizer, samples, length):
     assert len(tokenizer.encode(samples[:length])) == length // 160

@@ -88,7 +88,7 @@ def main() -> None:
     parser.add_argument("output", type=Path, help="units checkpoint for tools/export_onnx.py units")
     parser.add_argument("--cache", type=Path, required=True, help="folder of prepared speech")
     parser.add_argument("--projection", choices=("standard", "phones"), default="standard")
-    parser.add_argument("--dimensions", type=int, default=32, help="of the phones' discriminants")
+    parser.add_argument("--dimensions", type=int, default=24, help="of the phones' discriminants")
     parser.add_argument("--phones", type=Path, nargs="*", default=[], help="label files of training speech")
     parser.add_argument("--frames", type=int, default=300_000)
     parser.add_argument("--seed", type=int, default=0)

@@ -2,7 +2,8 @@
 
 The attacker knows the tokenizer, trains on units of other speakers, and tries to verify the speakers of the test. An
 utterance becomes one vector of statistics: frequencies of units and of unit pairs, or mean and deviation of log-mel
-bands and of their slopes. Principal components, linear discriminants of the training speakers and the cosine follow.
+bands and of their slopes. Of those that vary most, principal components are taken, then linear discriminants of the
+training speakers, then the cosine.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ from numpy.typing import NDArray
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from tools.train.metrics import bootstrap_ci, eer
 from voiceid.features.mel import log_mel
 
 Vectors = NDArray[np.float64]
+MOST = 2000
+"""Statistics that the attacker looks at."""
 
 
 def unit_statistics(units: Sequence[int], codebook: int) -> Vectors:
@@ -102,12 +105,26 @@ def attack(
 
 
 def _fit(vectors: Vectors, speakers: Sequence[str]) -> Pipeline:
-    count = len(set(speakers))
+    names, counts = np.unique(list(speakers), return_counts=True)
+    known = np.isin(list(speakers), names[counts > 1])
+    chosen, labels = vectors[known], np.array(speakers)[known]
+    components = min(150, len(chosen) - 1, chosen.shape[1])
     model = make_pipeline(
+        FunctionTransformer(_Columns(chosen)),
         StandardScaler(),
-        PCA(min(150, len(vectors) - 1, vectors.shape[1]), whiten=True, random_state=0),
+        PCA(components, whiten=True, svd_solver="randomized", random_state=0),
         LinearDiscriminantAnalysis(
-            solver="eigen", shrinkage=0.1, n_components=min(60, count - 1, len(vectors) - 1, vectors.shape[1])
+            solver="eigen", shrinkage=0.1, n_components=min(60, len(set(labels)) - 1, components)
         ),
     )
-    return model.fit(vectors, list(speakers))
+    return model.fit(chosen, labels)
+
+
+class _Columns:
+    """The ``MOST`` statistics that vary most in training: rare pairs of units are noise."""
+
+    def __init__(self, vectors: Vectors) -> None:
+        self._columns = np.argsort(-vectors.var(axis=0), kind="stable")[:MOST]
+
+    def __call__(self, vectors: Vectors) -> Vectors:
+        return vectors[:, self._columns]

@@ -42,7 +42,7 @@ def describe(saved: dict[str, Any], options: dict[str, int]) -> str:
     """What the model is, in words."""
     guided = (
         f"The LSTM was also trained to name, {saved['lookahead']} frames late, the phone of a forced alignment "
-        "(pocketsphinx; transcripts of the corpus or of Whisper): phonetic guidance, not plain CPC."
+        "(pocketsphinx, on transcribed training speech): phonetic guidance beside the contrastive loss, not plain CPC."
         if saved["guided"]
         else "Plain CPC, no labels."
     )
@@ -57,13 +57,23 @@ def describe(saved: dict[str, Any], options: dict[str, int]) -> str:
     )
 
 
+def commands(saved: dict[str, Any]) -> str:
+    """The commands that make the model."""
+    guidance = "--guidance LABELS --contrast 0.2" if saved["guided"] else ""
+    return (
+        "python -m tools.train.phones LABELS --cache CACHE --sets ls-test-clean ls-train100-3spk; "
+        f"python -m tools.train.units FOLDER --cache CACHE {guidance} --windows 2 --steps-per-update 1 --rate 1.5e-3 "
+        f"--updates {saved['update']}; python -m tools.train.codebook FOLDER/checkpoint.pt UNITS --cache CACHE "
+        f"--projection {saved['projection']} --phones LABELS; python -m tools.train.units_card UNITS models"
+    )
+
+
 def main() -> None:
     """Write ``units.onnx`` and ``units.json``."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("checkpoint", type=Path, help="of tools.train.codebook")
     parser.add_argument("folder", type=Path, help="where the model goes, such as models/")
     parser.add_argument("--metrics", type=Path, help="JSON of tools.train.units_metrics")
-    parser.add_argument("--command", default="make models", help="the command that made the model")
     parser.add_argument("--version", default="1.0")
     arguments = parser.parse_args()
     model, saved = load_checkpoint(arguments.checkpoint)
@@ -91,7 +101,7 @@ def main() -> None:
         thresholds={},
         training_data=training_data(),
         metrics={**metrics, "parity_max_error": error},
-        command=arguments.command,
+        command=commands(saved),
         licence="MIT",
         parameters={
             "codebooks": [50, 100, 200],

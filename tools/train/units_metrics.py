@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -32,9 +33,9 @@ from voiceid.units.privacy import PrivacyProfile
 from voiceid.units.tokenizer import Tokenizer
 
 BACKGROUND_SETS = ("ls-train100-1utt", "ls-train100-3spk", "ls-test-clean", "libritts-yourtts-gt")
-BACKGROUND_SECONDS = 40.0
+BACKGROUND_SECONDS = 30.0
 """Of each training speaker, cut into pieces of ``PIECE`` seconds."""
-PIECE = 4.0
+PIECE = 3.0
 Labels = NDArray[np.int16]
 
 
@@ -82,9 +83,8 @@ def evaluate_units(
     rng = np.random.default_rng(seed)
     training = _background(list(background) if background is not None else None, rng, progress)
     speech = _prepared(items, progress)
-    units = {
-        k: [tokenizer.encode(s, k) for _, s in tqdm(speech, desc=f"units {k}", disable=not progress)] for k in CODEBOOKS
-    }
+    encoded = [tokenizer.encode_all(samples) for _, samples in tqdm(speech, desc="units", disable=not progress)]
+    units = {k: [one[k] for one in encoded] for k in CODEBOOKS}
     seconds = sum(len(samples) for _, samples in speech) / SAMPLE_RATE
     by: dict[str, dict[str, Any]] = {str(k): _rates(units[k], k, seconds) for k in CODEBOOKS}
     phones = _phones(speech, phone_utterances, rng, progress)
@@ -125,10 +125,11 @@ def _attacks(
     named = [i for i, (item, samples) in enumerate(speech) if item.speaker and len(samples) >= SAMPLE_RATE]
     speakers = [speech[i][0].speaker for i in named]
     known = [speaker for speaker, _ in training]
+    heard = [tokenizer.encode_all(samples) for _, samples in training]
     try:
         for k in CODEBOOKS:
             profile = PrivacyProfile(k)
-            fit = np.stack([unit_statistics(profile.apply(tokenizer.encode(s, k)).units, k) for _, s in training])
+            fit = np.stack([unit_statistics(profile.apply(one[k]).units, k) for one in heard])
             test = np.stack([unit_statistics(profile.apply(units[k][i]).units, k) for i in named])
             by[str(k)]["attacker"] = attack(fit, known, test, speakers, seed=seed).to_dict()
         fit = np.stack([mel_statistics(samples) for _, samples in training])
@@ -202,8 +203,14 @@ def main() -> None:
     parser.add_argument("--split", choices=("dev", "test"), default="test")
     parser.add_argument("--sets", nargs="+", default=["ls-test-clean"])
     parser.add_argument("--phone-utterances", type=int, default=200)
+    parser.add_argument("--per-speaker", type=int, default=1000, help="utterances of each speaker at most")
     arguments = parser.parse_args()
-    items = [i for i in read_index() if i.split == arguments.split and i.kind == "bonafide" and i.set in arguments.sets]
+    items, taken = [], Counter[str]()
+    for item in read_index():
+        if item.split == arguments.split and item.kind == "bonafide" and item.set in arguments.sets:
+            taken[item.speaker] += 1
+            if taken[item.speaker] <= arguments.per_speaker:
+                items.append(item)
     result = evaluate_units(items, arguments.card, phone_utterances=arguments.phone_utterances)
     arguments.output.write_text(json.dumps(result, indent=1) + "\n", "utf-8")
     print(json.dumps(result, indent=1))

@@ -8,6 +8,8 @@ start, and the rest of its block, have been heard. Nothing is normalised over th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,7 +26,6 @@ RECEPTIVE = 465
 LEFT = 153
 
 Units = NDArray[np.int16]
-State = dict[str, NDArray[np.float32]]
 
 
 class Tokenizer:
@@ -74,8 +75,13 @@ class Tokenizer:
         Raises:
             ValueError: no such codebook, or ``samples`` is not one-dimensional.
         """
-        stream = self.stream(codebook)
-        return np.concatenate((stream.push(samples), stream.finish()))
+        return self.encode_all(samples, (codebook,))[codebook]
+
+    def encode_all(self, samples: Samples, codebooks: Sequence[int] = CODEBOOKS) -> dict[int, Units]:
+        """Units of one utterance from several codebooks at the cost of one, by codebook; see :meth:`encode`."""
+        stream = self._stream(codebooks)
+        units = np.concatenate((stream.push(samples), stream.finish()), axis=1)
+        return dict(zip(codebooks, units, strict=True))
 
     def stream(self, codebook: int = 100) -> UnitStream:
         """A new stream of one utterance.
@@ -83,50 +89,74 @@ class Tokenizer:
         Raises:
             ValueError: no such codebook.
         """
-        if codebook not in CODEBOOKS:
-            raise ValueError(f"codebook {codebook!r}; use one of {', '.join(map(str, CODEBOOKS))}")
-        state = {name: np.zeros(self._state_shape, np.float32) for name in ("hidden", "cell")}
-        return UnitStream(self._session, f"units_{codebook}", self._block, self._lookahead, state)
+        return UnitStream(self._stream((codebook,)))
+
+    def _stream(self, codebooks: Sequence[int]) -> _Stream:
+        if unknown := sorted(set(codebooks) - set(CODEBOOKS)):
+            raise ValueError(f"codebook {unknown[0]!r}; use one of {', '.join(map(str, CODEBOOKS))}")
+        outputs = tuple(f"units_{k}" for k in codebooks)
+        return _Stream(self._session, outputs, self._block, self._lookahead, self._state_shape)
 
 
 class UnitStream:
-    """One utterance that arrives in pieces of any size."""
+    """One utterance that arrives in pieces of any size, as units of one codebook."""
 
-    def __init__(self, session: Session, output: str, block: int, lookahead: int, state: State) -> None:
-        self._session, self._output, self._block = session, output, block
-        self._state = state
+    def __init__(self, stream: _Stream) -> None:
+        self._stream = stream
+
+    def push(self, samples: Samples) -> Units:
+        """Take the next samples, float32 (n,); returns the units that are now certain, int16 (m,), often none."""
+        units: Units = self._stream.push(samples)[0]
+        return units
+
+    def finish(self) -> Units:
+        """End the utterance: the remaining units, so that ``heard samples // 160`` were given in all."""
+        units: Units = self._stream.finish()[0]
+        return units
+
+
+class _Stream:
+    """The stream behind :class:`UnitStream`, for several codebooks: units are (codebooks, m)."""
+
+    def __init__(
+        self, session: Session, outputs: tuple[str, ...], block: int, lookahead: int, state_shape: tuple[int, ...]
+    ) -> None:
+        self._session, self._outputs, self._block = session, outputs, block
+        self._state = {name: np.zeros(state_shape, np.float32) for name in ("hidden", "cell")}
         self._pending = np.zeros(LEFT, np.float32)
         self._skip = lookahead
         self._heard = self._given = 0
 
     def push(self, samples: Samples) -> Units:
-        """Take the next samples, float32 (n,); returns the units that are now certain, int16 (m,), often none."""
         if samples.ndim != 1:
             raise ValueError(f"samples of shape {samples.shape}; expected one dimension")
         self._heard += len(samples)
         return self._run(samples)
 
     def finish(self) -> Units:
-        """End the utterance: the remaining units, so that ``heard samples // 160`` were given in all."""
         missing = self._heard // HOP - self._given
         if missing <= 0:
-            return np.zeros(0, np.int16)
+            return self._none()
         blocks = -(-(missing + self._skip) // self._block)
         needed = RECEPTIVE + (blocks * self._block - 1) * HOP
-        return self._run(np.zeros(max(0, needed - len(self._pending)), np.float32))[:missing]
+        return self._run(np.zeros(max(0, needed - len(self._pending)), np.float32))[:, :missing]
 
     def _run(self, samples: Samples) -> Units:
         pending = np.concatenate((self._pending, samples))
         length, step = RECEPTIVE + (self._block - 1) * HOP, self._block * HOP
-        units = [np.zeros(0, np.int16)]
+        units = [self._none()]
         start = 0
         while start + length <= len(pending):
             outputs = self._session.run(waveform=pending[None, start : start + length], **self._state)
             self._state = {"hidden": outputs["hidden_out"], "cell": outputs["cell_out"]}
-            units.append(outputs[self._output][self._skip :].astype(np.int16))
+            block = np.stack([outputs[name] for name in self._outputs]).astype(np.int16)
+            units.append(block[:, self._skip :])
             self._skip = max(0, self._skip - self._block)
             start += step
         self._pending = pending[start:].astype(np.float32)
-        result = np.concatenate(units)
-        self._given += len(result)
+        result = np.concatenate(units, axis=1)
+        self._given += result.shape[1]
         return result
+
+    def _none(self) -> Units:
+        return np.zeros((len(self._outputs), 0), np.int16)
