@@ -11,6 +11,7 @@ import argparse
 from pathlib import Path
 
 import numpy as np
+import scipy.linalg
 import torch
 from numpy.typing import NDArray
 from tqdm import tqdm
@@ -19,7 +20,7 @@ from tools.train.data.attacks.cache import spoofing_cache
 from tools.train.networks.aasist import SHAPES, Aasist
 from tools.train.spoofing import Windows, augmented, error_rates, save
 
-PENALTIES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
+PENALTIES = (0.3, 1.0, 3.0, 10.0, 30.0)
 """Relative to the mean squared length of a feature vector."""
 
 
@@ -45,7 +46,7 @@ def ridge(
     root = np.sqrt(weights / weights.mean())[:, None]
     scaled, target = x * root, (2.0 * labels - 1) * root[:, 0]
     gram = scaled @ scaled.T
-    dual = np.linalg.solve(gram + penalty * np.trace(gram) / len(gram) * np.eye(len(gram)), target)
+    dual = scipy.linalg.solve(gram + penalty * np.trace(gram) / len(gram) * np.eye(len(gram)), target, assume_a="pos")
     solution: NDArray[np.float64] = scaled.T @ dual
     return solution
 

@@ -29,6 +29,8 @@ from voiceid.types import SAMPLE_RATE, Samples, Source, Waveform
 QUOTAS = {"picovoice-wakewords": 350, "precise-community": 250, "speech-commands": 400, "fsdd": 40}
 """At most so many clips of sets of very short clips; all of the others."""
 CROPS = {"ls-train100-1utt": 3, "ls-test-clean": 2, "ls-train100-3spk": 2}
+RAW_REPEATS = 6
+"""How often training takes a recording that no codec had touched: a tenth of the data, but what a microphone gives."""
 SHARD = 96
 """Genuine crops a shard."""
 WEIGHTS = {"world-copy": 1.5, "griffin-lim-mel": 1.5, "neural": 6.0}
@@ -82,18 +84,18 @@ def read_shard(path: Path) -> Shard:
 
 
 def genuine_crops(split: Split, random: np.random.Generator) -> list[Crop]:
-    """Shuffled crops of the genuine speech of ``split``; uncompressed recordings, which are rare, count double."""
+    """Shuffled crops of the genuine speech of ``split``; for training, those without a codec come several times."""
     items = [item for item in read_index() if item.split == split and item.kind == "bonafide" and item.seconds >= 0.7]
     random.shuffle(items)
     taken: dict[str, int] = {}
     crops = []
     for item in items:
-        taken[item.set] = taken.get(item.set, 0) + 1
-        if taken[item.set] > QUOTAS.get(item.set, 10_000):
+        raw = Crop(item, 0).codec == "flac"
+        taken[item.set] = taken.get(item.set, 0) + (not raw)
+        if taken[item.set] > QUOTAS.get(item.set, 10_000) and not raw:
             continue
         count = min(CROPS.get(item.set, 1), 1 + int(item.seconds // 4.5))
-        crop = Crop(item, 0)
-        repeats = 2 if crop.codec == "flac" and split == "train" else 1
+        repeats = RAW_REPEATS if raw and split == "train" else 1
         crops += [Crop(item, number) for number in range(count)] * repeats
     random.shuffle(crops)
     return crops
