@@ -52,7 +52,9 @@ class SpoofingModel:
         if samples.size == 0:
             raise ValueError("no samples to judge; give at least one")
         starts = self._starts(len(samples))
-        scores = [self._score_window(np.resize(samples[start : start + self._window], self._window)) for start in starts]
+        scores = [
+            self._score_window(np.resize(samples[start : start + self._window], self._window)) for start in starts
+        ]
         ends = [min(start + self._window, len(samples)) for start in starts]
         return tuple(
             (Segment(start / SAMPLE_RATE, end / SAMPLE_RATE), score)
