@@ -31,6 +31,10 @@ from voiceid.features.mel import deep_speaker_fbank, log_mel
 from voiceid.types import SAMPLE_RATE
 
 CROP_SECONDS = (0.9, 2.4)
+FULL_CLIPS = 4
+"""A speaker with more clips is drawn no more often than with these: voices count, not recordings."""
+MIN_CLIPS = 2
+"""A speaker with fewer clips that the teacher heard has no label."""
 FRONT_ENDS = {"log-mel": log_mel, "deep-speaker-fbank": deep_speaker_fbank}
 
 
@@ -67,25 +71,29 @@ class Voices:
         targets = _unit(_unit(embeddings) - self.mean)
         labels = np.full(len(names), -1)
         self.speakers = [
-            str(n) for n, count in zip(*np.unique(names, return_counts=True), strict=True) if n and count >= 3
+            str(name)
+            for name, count in zip(*np.unique(names[heard], return_counts=True), strict=True)
+            if name and count >= MIN_CLIPS
         ]
+        self.centres = np.zeros((len(self.speakers), DIMENSION), np.float32)
         for label, speaker in enumerate(self.speakers):
             rows = np.flatnonzero(names == speaker)
             labels[rows] = label
-            if heard[rows].any():
-                centre = _unit(targets[rows[heard[rows]]].mean(axis=0))
-                targets[rows] = np.where(heard[rows, None], _unit(targets[rows] + centre), centre)
+            centre = self.centres[label] = _unit(targets[rows[heard[rows]]].mean(axis=0))
+            targets[rows] = np.where(heard[rows, None], _unit(targets[rows] + centre), centre)
         kept = np.flatnonzero(np.isfinite(targets[:, 0]))
         self.targets, self.labels = targets[kept], labels[kept]
         pairs = [(b, c) for b, bank in enumerate(banks) for c in range(len(bank.clips))]
         self.entries = [pairs[i] for i in kept]
         seconds = np.array([banks[b].clips[c].length for b, c in self.entries]) / SAMPLE_RATE
         weights = np.clip(seconds, 0.7, 6.0)
+        _, voice, clips = np.unique(names[kept], return_inverse=True, return_counts=True)
+        weights[names[kept] != ""] *= np.minimum(1, FULL_CLIPS / clips[voice])[names[kept] != ""]
         self.weights = weights / weights.sum()
         self.hours = float(seconds.sum() / 3600)
 
     def draw(self, count: int, length: int, rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """``count`` entries by duration, and a crop of ``length`` samples of each (short clips repeat)."""
+        """``count`` entries by duration and voice, and a crop of ``length`` samples of each (short clips repeat)."""
         chosen = rng.choice(len(self.entries), size=count, p=self.weights)
         crops = np.empty((count, length), np.float32)
         for row, entry in enumerate(chosen):
@@ -98,11 +106,11 @@ class Voices:
 
 
 class MarginHead(nn.Module):
-    """Additive angular margin softmax over the labelled speakers."""
+    """Additive angular margin softmax over the labelled speakers, from their (N, 192) centres in teacher space."""
 
-    def __init__(self, speakers: int, margin: float, scale: float) -> None:
+    def __init__(self, centres: Tensor, margin: float, scale: float) -> None:
         super().__init__()
-        self.weight = nn.Parameter(functional.normalize(torch.randn(speakers, DIMENSION), dim=1))
+        self.weight = nn.Parameter(centres.clone())
         self.margin, self.scale = margin, scale
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
@@ -121,7 +129,7 @@ class Trainer:
         self.checkpoint = folder / "checkpoint.pt"
         shape = Shape(recipe.channels, DIMENSION, normalise_input=recipe.frontend == "log-mel", deviation=True)
         self.network = DeepSpeaker(shape).to(self.device, memory_format=torch.channels_last)
-        self.head = MarginHead(max(1, len(voices.speakers)), recipe.margin, recipe.margin_scale).to(self.device)
+        self.head = MarginHead(torch.from_numpy(voices.centres), recipe.margin, recipe.margin_scale).to(self.device)
         average = torch.optim.swa_utils.get_ema_multi_avg_fn(recipe.averaging)
         self.average = torch.optim.swa_utils.AveragedModel(self.network, multi_avg_fn=average, use_buffers=True)
         parameters = [*self.network.parameters(), *self.head.parameters()]

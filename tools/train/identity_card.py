@@ -103,7 +103,7 @@ def fit(card: Card, trials: Trials) -> Card:
     """Add the calibration and the thresholds that ``trials`` of the development speakers give."""
     scale, offset = fit_calibration(trials.target, trials.nontarget)
     speakers = len(set(trials.target_speakers))
-    lengths = ", ".join("whole utterances" if s is None else f"{s:g} s" for s in LENGTHS)
+    lengths = ", ".join(map(name_of, LENGTHS))
     description = (
         f"{len(trials.target)} target and {len(trials.nontarget)} non-target trials ({lengths}) of {speakers} "
         "development speakers, enrolled from 3 utterances"
@@ -133,19 +133,28 @@ def measure(model: IdentityModel, card: Card, bank: Bank) -> dict[str, Any]:
             }
             for point, threshold in card.thresholds.items()
         }
-        key = "whole" if seconds is None else f"{seconds:g} s"
-        result[key] = {**trials.metrics(), "cllr": round(cllr(target, nontarget), 4), "operating_points": points}
+        result[name_of(seconds)] = {
+            **trials.metrics(),
+            "cllr": round(cllr(target, nontarget), 4),
+            "operating_points": points,
+        }
     return result
 
 
 def measure_teacher(bank: Bank) -> dict[str, Any]:
-    """CAM++ on the same trials, by cosine."""
-    teacher = CamPlusPlus()
-    verification = Verification(bank, teacher.embed)
-    return {
-        "whole" if seconds is None else f"{seconds:g} s": verification.run(cosine, seconds).metrics()
-        for seconds in LENGTHS
-    }
+    """CAM++ on the same trials, by cosine; measured once and kept in the cache."""
+    cached = cache_folder("identity") / "campplus-test.json"
+    if not cached.is_file():
+        verification = Verification(bank, CamPlusPlus().embed)
+        figures = {name_of(seconds): verification.run(cosine, seconds).metrics() for seconds in LENGTHS}
+        cached.write_text(json.dumps(figures, indent=1), "utf-8")
+    result: dict[str, Any] = json.loads(cached.read_text("utf-8"))
+    return result
+
+
+def name_of(seconds: float | None) -> str:
+    """Length of the test utterances, for tables."""
+    return "whole" if seconds is None else f"{seconds:g} s"
 
 
 def cosine(reference: Embedding, embedding: Embedding) -> float:
@@ -193,7 +202,7 @@ def main() -> None:
     card = fit(card, join(list(tried.values())))
     metrics: dict[str, Any] = {
         "development": {
-            "whole" if seconds is None else f"{seconds:g} s": {
+            name_of(seconds): {
                 **trials.metrics(),
                 "eer_without_cohort": development.run(cosine, seconds, rounds=ROUNDS).metrics()["eer"],
             }

@@ -25,7 +25,7 @@ class Augmenter:
 
     noises: tuple[Samples, ...]
     rooms: tuple[Samples, ...]
-    probability: float = 0.7
+    probability: float = 0.5
     """Share of clips that each of filtering and noise is applied to."""
 
     @classmethod
