@@ -180,9 +180,12 @@ def main() -> None:
     run = json.loads(report.read_text("utf-8")) if report.is_file() else {}
     hours = f"{run['hours']:.1f} h" if run else f"up to step {state['step']}"
     card = draft(f"{NAME}.onnx", state, sum(p.numel() for p in network.parameters()), hours)
-    card = replace(
-        card, version=options.version, command=f"python -m tools.train.identity {options.checkpoint.parent.name}"
-    )
+    command = f"python -m tools.train.identity {options.checkpoint.parent.name}"
+    if run:
+        recipe = run["recipe"]
+        command += f" --banks {' '.join(run['banks'])} --steps {recipe['steps']} --rate {recipe['rate']}"
+        command += f" --margin-weight {recipe['margin_weight']} --margin-from {recipe['margin_from']}"
+    card = replace(card, version=options.version, command=command)
 
     bare = verify_model(read_card(write_card(card, folder)), folder)
     size = make_cohort(IdentityModel(bare), folder / f"{NAME}{COHORT_SUFFIX}")

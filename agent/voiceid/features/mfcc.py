@@ -28,4 +28,5 @@ def _dct(size: int) -> Features:
     n = np.arange(size)
     basis = np.cos(np.pi / size * (n[:, None] + 0.5) * n[None, :]) * np.sqrt(2 / size)
     basis[:, 0] /= np.sqrt(2)
-    return basis.astype(np.float32)
+    result: Features = basis.astype(np.float32)
+    return result
