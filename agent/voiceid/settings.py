@@ -37,6 +37,8 @@ class EnrolmentSettings:
     min_utterances: int = 3
     min_net_speech: float = 8.0
     """Seconds of speech over all accepted utterances."""
+    same_speaker_llr: float = 0.0
+    """Least log-likelihood ratio of an utterance against those before it; verification asks for more than this."""
     similar_user_llr: float = 0.0
     """Warn when another enrolled user scores above this log-likelihood ratio."""
 

@@ -88,7 +88,7 @@ class EnrolmentSession:
         embedding = self._judges.identity.embed(utterance.net_speech())
         if not self._one_voice(utterance, embedding):
             return self._refuse(EnrolmentFault.OTHER_SPEAKER, "more than one person speaks", utterance)
-        if self._embeddings and not self._judges.identity_score(self._reference(), embedding).passed:
+        if self._embeddings and not self._same_speaker(embedding):
             message = "another speaker than before; if the first recordings were of someone else, start again"
             return self._refuse(EnrolmentFault.OTHER_SPEAKER, message, utterance)
         self._embeddings.append(embedding)
@@ -129,6 +129,10 @@ class EnrolmentSession:
     def _reference(self) -> NDArray[np.float32]:
         mean = np.mean(self._embeddings, axis=0)
         return np.asarray(mean / np.linalg.norm(mean), dtype=np.float32)
+
+    def _same_speaker(self, embedding: NDArray[np.float32]) -> bool:
+        llr = self._judges.identity_score(self._reference(), embedding).llr
+        return llr >= self._settings.enrolment.same_speaker_llr
 
     def _one_voice(self, utterance: Utterance, reference: NDArray[np.float32]) -> bool:
         parameters = self._judges.consistency

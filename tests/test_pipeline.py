@@ -1,0 +1,190 @@
+"""The one pipeline on real speech with the shipped models: enrolment, decisions, identification, envelopes."""
+
+from __future__ import annotations
+
+import dataclasses
+import secrets
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from voiceid.audio import read_waveform
+from voiceid.credentials.authenticator import Authenticator
+from voiceid.credentials.keys import DeviceKey
+from voiceid.enrolment.enrol import EnrolmentFault, EnrolmentSession
+from voiceid.enrolment.template import Template
+from voiceid.enrolment.vault import Vault
+from voiceid.errors import CredentialError, EnrolmentError, ModelError
+from voiceid.pipeline import AuthenticationRequest, Pipeline
+from voiceid.relying_party import verify, verify_registration
+from voiceid.settings import ModelSettings, Settings
+from voiceid.types import SAMPLE_RATE, Outcome, QualityFault, Source, Waveform
+
+OWNER, OTHER = "ls1089", "ls121"
+"""Two test-split speakers: a man and a woman whom no model has heard."""
+RP = "bank.example"
+
+
+@pytest.fixture(scope="module")
+def pipeline() -> Pipeline:
+    return Pipeline.load(Settings())
+
+
+def clips(corpus: Path, speaker: str, count: int, *, seconds: float = 6.0) -> list[Waveform]:
+    files = sorted((corpus / "ls-test-clean" / speaker).iterdir())
+    waves = (read_waveform(file) for file in files)
+    long_enough = (wave for wave in waves if wave.seconds >= seconds)
+    return [
+        Waveform(wave.samples[: int(seconds * SAMPLE_RATE)], Source.FILE)
+        for wave, _ in zip(long_enough, range(count), strict=False)
+    ]
+
+
+def enrol(pipeline: Pipeline, waves: list[Waveform], name: str, others: tuple[Template, ...] = ()) -> Template:
+    session = EnrolmentSession(pipeline.judges, pipeline.settings, others)
+    for wave in waves:
+        session.add(wave)
+    return session.finish(name, owner_uid=1000).template
+
+
+@pytest.fixture(scope="module")
+def owner_clips(corpus: Path) -> list[Waveform]:
+    return clips(corpus, OWNER, 9)
+
+
+@pytest.fixture(scope="module")
+def template(pipeline: Pipeline, owner_clips: list[Waveform]) -> Template:
+    return enrol(pipeline, owner_clips[:5], "ada")
+
+
+def test_the_owner_is_accepted_and_a_stranger_is_not(
+    pipeline: Pipeline, template: Template, owner_clips: list[Waveform], corpus: Path
+) -> None:
+    accepted = [pipeline.decide(wave, template).accepted for wave in owner_clips[5:]]
+    assert sum(accepted) >= 3, "at most one of four genuine commands may be refused"
+    for wave in clips(corpus, OTHER, 4):
+        decision = pipeline.decide(wave, template)
+        assert decision.outcome in (Outcome.REJECTED, Outcome.SPOOF, Outcome.REPLAY, Outcome.INCONSISTENT)
+        assert decision.evidence is not None
+        assert not decision.evidence.identity.passed
+
+
+def test_a_decision_carries_its_grounds(pipeline: Pipeline, template: Template, owner_clips: list[Waveform]) -> None:
+    decision = pipeline.decide(owner_clips[5], template)
+    assert decision.user == "ada"
+    assert decision.quality is not None
+    assert decision.quality.usable
+    assert decision.voiceid is not None
+    assert 0 <= decision.voiceid <= 1
+    assert decision.evidence is not None
+    assert len(decision.evidence.windows) >= 5
+    assert {"prepare", "identity", "spoofing", "liveness", "consistency", "fusion", "total"} <= set(decision.timings)
+    assert decision == dataclasses.replace(pipeline.decide(owner_clips[5], template), timings=decision.timings)
+
+
+@pytest.mark.parametrize(
+    ("samples", "fault"),
+    [
+        (np.zeros(3 * SAMPLE_RATE, np.float32), QualityFault.SILENT),
+        (None, QualityFault.TOO_SHORT),
+    ],
+)
+def test_silence_and_short_clips_are_inconclusive(
+    pipeline: Pipeline, template: Template, owner_clips: list[Waveform], samples: np.ndarray | None, fault: QualityFault
+) -> None:
+    wave = Waveform(owner_clips[5].samples[: int(0.3 * SAMPLE_RATE)] if samples is None else samples, Source.FILE)
+    decision = pipeline.decide(wave, template)
+    assert decision.outcome is Outcome.INCONCLUSIVE
+    assert decision.quality is not None
+    assert decision.quality.faults == (fault,)
+    assert decision.evidence is None
+    assert decision.voiceid is None
+
+
+def test_nobody_enrolled(pipeline: Pipeline, owner_clips: list[Waveform]) -> None:
+    decision = pipeline.decide(owner_clips[0], None, name="bob")
+    assert decision.outcome is Outcome.NOT_ENROLLED
+    assert decision.reasons == ("'bob' is not enrolled on this device",)
+    assert pipeline.identify(owner_clips[0], []).name is None
+
+
+def test_identification_is_open_set(
+    pipeline: Pipeline, template: Template, owner_clips: list[Waveform], corpus: Path
+) -> None:
+    other = enrol(pipeline, clips(corpus, OTHER, 5), "bob", (template,))
+    assert pipeline.identify(owner_clips[6], [other, template]).candidates[0][0] == "ada"
+    unknown = pipeline.identify(clips(corpus, "ls2094", 1)[0], [other, template])
+    assert unknown.name is None
+    assert {name for name, _ in unknown.candidates} == {"ada", "bob"}
+
+
+def test_enrolment_refuses_silence_strangers_and_too_little(
+    pipeline: Pipeline, owner_clips: list[Waveform], corpus: Path
+) -> None:
+    session = EnrolmentSession(pipeline.judges, pipeline.settings)
+    assert session.add(Waveform(np.zeros(SAMPLE_RATE * 3, np.float32), Source.FILE)).fault is EnrolmentFault.SILENT
+    assert session.progress == 0
+    first = session.add(owner_clips[0])
+    assert first.accepted
+    assert 0 < first.progress < 1
+    stranger = session.add(clips(corpus, OTHER, 1)[0])
+    assert stranger.fault is EnrolmentFault.OTHER_SPEAKER
+    assert stranger.progress == first.progress
+    with pytest.raises(EnrolmentError, match="1 of 3 utterances"):
+        session.finish("ada", owner_uid=0)
+
+
+def test_a_template_of_another_model_is_refused(
+    pipeline: Pipeline, template: Template, owner_clips: list[Waveform]
+) -> None:
+    foreign = dataclasses.replace(template, model_sha256="0" * 64)
+    with pytest.raises(EnrolmentError, match="was enrolled with model"):
+        pipeline.decide(owner_clips[5], foreign)
+
+
+def test_an_unknown_operating_model_is_refused() -> None:
+    with pytest.raises(ModelError, match="no such model card"):
+        Pipeline.load(Settings(models=ModelSettings(spoofing="best-ever")))
+
+
+def test_an_accepted_command_becomes_a_verified_envelope_and_nothing_else_does(
+    pipeline: Pipeline, template: Template, owner_clips: list[Waveform], corpus: Path, tmp_path: Path
+) -> None:
+    key = DeviceKey(secrets.token_bytes(32))
+    vault = Vault.open(tmp_path / "vault", key, create=True)
+    vault.save_template(template)
+    authenticator = Authenticator(vault, key)
+    decisions = [(wave, pipeline.decide(wave, template)) for wave in owner_clips[5:]]
+    wave, decision = next((wave, decision) for wave, decision in decisions if decision.accepted)
+    challenge = secrets.token_bytes(32)
+    registered = authenticator.register("ada", rp_id=RP, challenge=challenge, decision=decision)
+    registration = verify_registration(registered.response, expected_challenge=challenge, expected_rp_id=RP)
+
+    nonce = secrets.token_bytes(32)
+    request = AuthenticationRequest("ada", RP, nonce, purpose="pay 5 euro")
+    result = pipeline.authenticate(wave, vault, authenticator, request)
+    assert result.decision.accepted
+    assert result.envelope is not None
+    data = result.envelope.to_bytes()
+    assert len(data) < wave.samples.size * 2 / 50, "an envelope is a small fraction of the audio"
+    verified = verify(
+        data,
+        registration=registration,
+        expected_nonce=nonce,
+        expected_rp_id=RP,
+        expected_purpose="pay 5 euro",
+        expected_codebook_hash=pipeline.tokenizer.codebook_hash(100),
+        allow_file=True,
+    )
+    assert verified.source is Source.FILE
+    assert verified.units is not None
+    assert len(verified.units.units) > 20
+
+    stranger = pipeline.authenticate(clips(corpus, OTHER, 1)[0], vault, authenticator, request)
+    assert not stranger.decision.accepted
+    assert stranger.envelope is None
+    nobody = pipeline.authenticate(wave, vault, authenticator, dataclasses.replace(request, user="bob"))
+    assert nobody.decision.outcome is Outcome.NOT_ENROLLED
+    with pytest.raises(CredentialError, match="register one first"):
+        pipeline.authenticate(wave, vault, authenticator, dataclasses.replace(request, rp_id="shop.example"))
