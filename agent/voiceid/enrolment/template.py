@@ -199,9 +199,9 @@ def _mean_direction(vectors: Embedding) -> Embedding:
     norm = float(np.linalg.norm(mean))
     if norm < 1e-6:
         raise EnrolmentError("template: the utterance embeddings cancel out; these are not one person's")
-    return (mean / norm).astype(np.float32)
+    return np.asarray(mean / norm, dtype=np.float32)
 
 
 def _quantise(embedding: Embedding) -> bytes:
-    scaled = np.round(embedding * (127 / np.abs(embedding).max()))
+    scaled: NDArray[np.float32] = np.round(embedding * (127 / np.abs(embedding).max()))
     return scaled.astype(np.int8).tobytes()
