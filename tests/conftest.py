@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
+
+from voiceid.models.store import shipped_folder
 
 
 def _folder(variable: str, marker: str) -> Path:
@@ -31,3 +35,29 @@ def reference() -> Path:
 def speech(corpus: Path) -> Path:
     """One clean utterance of several seconds."""
     return sorted((corpus / "ls-test-clean" / "ls121").iterdir())[0]
+
+
+LENIENT = {"identity-pi": 0.0, "spoofing-pi": -20.0, "liveness": -20.0, "fusion": 0.0}
+"""Thresholds by card: identity asks for more evidence for the speaker than against, the others let all speech pass."""
+
+
+@pytest.fixture(scope="session")
+def lenient_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The shipped models behind cards with the thresholds of :data:`LENIENT`, for what follows an acceptance.
+
+    How often the shipped thresholds refuse genuine speech is measured by the evaluation, not by these tests.
+    """
+    folder = tmp_path_factory.mktemp("lenient") / "models"
+    shutil.copytree(shipped_folder(), folder)
+    for name, value in LENIENT.items():
+        path = folder / f"{name}.json"
+        if not path.exists():
+            pytest.skip(f"no shipped card {name}")
+        card = json.loads(path.read_text("utf-8"))
+        for threshold in card["thresholds"].values():
+            threshold["value"] = value
+        if consistency := card["parameters"].get("consistency"):
+            for threshold in consistency["thresholds"].values():
+                threshold["value"] = -20.0
+        path.write_text(json.dumps(card), "utf-8")
+    return folder

@@ -17,9 +17,10 @@ from voiceid.errors import AudioError
 
 def test_resident_memory_grows_with_what_is_held() -> None:
     before = resident_mib()
-    held = np.ones(8 << 20, np.uint8)
+    # Larger than what the allocator keeps of memory freed by other tests, so that it must come from the system.
+    held = np.ones(256 << 20, np.uint8)
     after = resident_mib()
-    assert 6 < after[0] - before[0] < 12 and after[1] >= after[0] - 1
+    assert 240 < after[0] - before[0] < 272 and after[1] >= after[0] - 1
     assert held.any()
     del held
     reset_peak()
