@@ -200,6 +200,16 @@ def test_unusable_challenges(tmp_path: Path, speech: Path, challenge: str) -> No
     assert ran.code is ExitCode.USAGE and "--challenge" in ran.err
 
 
+def test_a_credential_id_may_begin_with_a_hyphen(vault: Path) -> None:
+    for identifier in ("-S" + "A" * 60, "-h" + "y" * 60, "--" + "A" * 60):
+        for arguments in (("ada", identifier, "--yes"), ("--yes", "ada", "--", identifier)):
+            ran = voiceid("--vault", vault, "credentials", "revoke", *arguments)
+            assert ran.code is ExitCode.CREDENTIAL, ran.err
+    ran = voiceid("credentials", "revoke", "ada", "A" * 60, "--colour", "--vault", vault)
+    assert ran.code is ExitCode.USAGE and "--colour" in ran.err
+    assert voiceid("credentials", "revoke", "--help").code is ExitCode.ACCEPTED
+
+
 def test_unusable_privacy_profiles(vault: Path) -> None:
     for options in (("--codebook", "64"), ("--keep-runs", "--durations")):
         assert voiceid("privacy", "set", "shop.example.org", *options, "--vault", vault).code is ExitCode.USAGE

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Column, Table
 from rich.text import Text
+from typer.core import TyperCommand
 
 from voiceid.cli.arguments import (
     MIN_CHALLENGE,
@@ -35,6 +36,19 @@ if TYPE_CHECKING:
     from voiceid.credentials.credential import Credential
 
 app = command_app("List, register and revoke a user's credentials.")
+
+SHORTEST_ID = 32
+"""Characters; credential ids have more, options fewer."""
+
+
+class HyphenatedId(TyperCommand):
+    """Takes a credential id for an argument even where it begins with a hyphen, as one in 64 does in base64url."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if "--" not in args:
+            identifiers = [a for a in args if a.startswith("-") and len(a) >= SHORTEST_ID]
+            args = [a for a in args if a not in identifiers] + ["--", *identifiers]
+        return super().parse_args(ctx, args)
 
 
 @app.command("list")
@@ -108,7 +122,7 @@ def register(
     return ExitCode.ACCEPTED
 
 
-@app.command()
+@app.command(cls=HyphenatedId)
 def revoke(
     ctx: typer.Context,
     name: Name,
