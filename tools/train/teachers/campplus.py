@@ -14,7 +14,6 @@ import sys
 import zipfile
 from pathlib import Path
 
-import kaldi_native_fbank
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -65,6 +64,8 @@ class CamPlusPlus:
 
 def kaldi_fbank(samples: Samples) -> NDArray[np.float32]:
     """Kaldi's 80-band log filter bank minus its mean over the utterance: float32 (n,) to (T, 80)."""
+    import kaldi_native_fbank  # the extra [train]
+
     options = kaldi_native_fbank.FbankOptions()
     options.frame_opts.samp_freq = SAMPLE_RATE
     options.frame_opts.dither = 0.0

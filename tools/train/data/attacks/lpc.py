@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pyworld
 from numpy.typing import NDArray
 from scipy.linalg import solve_toeplitz
 from scipy.signal import lfilter
@@ -42,6 +41,8 @@ def vocode(samples: Samples, random: np.random.Generator) -> Samples:
 
 def _pulses(samples: Samples, noise: NDArray[np.float64]) -> NDArray[np.float64]:
     """Unit-power excitation: pulses at the pitch where voiced, noise elsewhere."""
+    import pyworld  # the extra [train]
+
     signal = samples.astype(np.float64)
     pitch, _ = pyworld.dio(signal, SAMPLE_RATE, frame_period=1000 * HOP / SAMPLE_RATE)
     per_sample = np.repeat(pitch, HOP)[: len(samples)]

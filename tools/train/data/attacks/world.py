@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pyworld
 from numpy.typing import NDArray
 
 from voiceid.types import SAMPLE_RATE, Samples
@@ -15,6 +14,8 @@ def copy(samples: Samples, random: np.random.Generator) -> Samples:
     """Analysis and synthesis; half of the time through mel-cepstra as a parametric synthesizer would store them."""
     pitch, envelope, aperiodicity = _analyse(samples)
     if random.random() < 0.5:
+        import pyworld  # the extra [train]
+
         order = int(random.integers(24, 60))
         coded = pyworld.code_spectral_envelope(envelope, SAMPLE_RATE, order)
         envelope = pyworld.decode_spectral_envelope(coded, SAMPLE_RATE, 2 * (envelope.shape[1] - 1))
@@ -36,6 +37,8 @@ def shift(samples: Samples, random: np.random.Generator) -> Samples:
 
 
 def _analyse(samples: Samples) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    import pyworld  # the extra [train]
+
     signal = samples.astype(np.float64)
     pitch, times = pyworld.dio(signal, SAMPLE_RATE, frame_period=FRAME_MS)
     pitch = pyworld.stonemask(signal, pitch, times, SAMPLE_RATE)
@@ -46,5 +49,7 @@ def _analyse(samples: Samples) -> tuple[NDArray[np.float64], NDArray[np.float64]
 def _synthesise(
     pitch: NDArray[np.float64], envelope: NDArray[np.float64], aperiodicity: NDArray[np.float64], length: int
 ) -> Samples:
+    import pyworld  # the extra [train]
+
     signal = pyworld.synthesize(pitch, envelope, aperiodicity, SAMPLE_RATE, FRAME_MS)
     return np.resize(np.append(signal, np.zeros(max(0, length - len(signal)))), length).astype(np.float32)
