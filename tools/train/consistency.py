@@ -108,7 +108,7 @@ def _score(model: IdentityModel, samples: Samples, reference: Embedding, window:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--card", type=Path, default=Path("models/identity-pi.json"), help="identity card to fit")
-    parser.add_argument("--window", type=float, default=1.0, help="seconds of one window")
+    parser.add_argument("--window", type=float, default=1.5, help="seconds of one window")
     parser.add_argument("--hop", type=float, default=0.5, help="seconds between windows")
     parser.add_argument("--trials", type=int, default=60, help="trials of each kind a speaker")
     parser.add_argument("--seed", type=int, default=1)

@@ -41,6 +41,9 @@ OTHER_CODECS = (
     Codec("WAV", "ULAW", (0.0, 0.0)),
 )
 
+CLEAN = 0.5
+"""Share of windows whose channel is the recording's own."""
+
 
 def through_codec(samples: Samples, codec: Codec, random: np.random.Generator) -> Samples:
     """Encode and decode."""
@@ -116,9 +119,11 @@ def gated(samples: Samples, random: np.random.Generator) -> Samples:
     return (samples * uniform_filter1d(np.where(level < threshold, floor, 1.0), 800)).astype(np.float32)
 
 
-def channel(samples: Samples, random: np.random.Generator, split: Split = "train", *, opus: float = 0.2) -> Samples:
-    """A random chain of the above; ``opus`` is the probability of the corpus's own codec at its end."""
+def channel(samples: Samples, random: np.random.Generator, split: Split = "train") -> Samples:
+    """A random chain of the above; every other one leaves ``samples`` as they are."""
     chain = samples
+    if random.random() < CLEAN:
+        return chain
     if random.random() < 0.25:
         chain = resampled(chain, random)
     if random.random() < 0.15:
@@ -129,14 +134,20 @@ def channel(samples: Samples, random: np.random.Generator, split: Split = "train
         chain = coloured(chain, random)
     if random.random() < 0.2:
         chain = noisy(chain, random, split)
-    peak = float(np.abs(chain).max()) + 1e-9
-    chain = chain * np.float32(10 ** (random.uniform(-20, -1) / 20) / peak)
+    return chain
+
+
+def stored(samples: Samples, random: np.random.Generator, *, opus: float) -> Samples:
+    """As a file leaves it: at a random level, with probability ``opus`` through the corpus's own codec, else seldom
+    through another."""
+    peak = float(np.abs(samples).max()) + 1e-9
+    levelled = samples * np.float32(10 ** (random.uniform(-20, -1) / 20) / peak)
     draw = random.random()
     if draw < opus:
-        return through_codec(chain, OPUS_20K, random)
-    if draw < opus + 0.15:
-        return through_codec(chain, OTHER_CODECS[int(random.integers(len(OTHER_CODECS)))], random)
-    return chain
+        return through_codec(levelled, OPUS_20K, random)
+    if draw < opus + 0.15 * (1 - opus):
+        return through_codec(levelled, OTHER_CODECS[int(random.integers(len(OTHER_CODECS)))], random)
+    return levelled
 
 
 @cache

@@ -20,7 +20,7 @@ from tqdm import tqdm
 from tools.train.data.attacks.cache import attack_folder, spoofing_cache
 from tools.train.data.attacks.spectral import spliced_band
 from tools.train.data.attacks.systems import DEV_SYSTEMS, TRAIN_SYSTEMS, System
-from tools.train.data.channel import channel
+from tools.train.data.channel import channel, stored
 from tools.train.data.corpus import Item, Split, read_index
 from tools.train.networks.aasist import SAMPLES
 from voiceid.audio import prepare, read_waveform
@@ -29,11 +29,22 @@ from voiceid.types import SAMPLE_RATE, Samples, Source, Waveform
 QUOTAS = {"picovoice-wakewords": 350, "precise-community": 250, "speech-commands": 400, "fsdd": 40}
 """At most so many clips of sets of very short clips; all of the others."""
 CROPS = {"ls-train100-1utt": 3, "ls-test-clean": 2, "ls-train100-3spk": 2}
-RAW_REPEATS = 6
+RAW_REPEATS = 3
 """How often training takes a recording that no codec had touched: a tenth of the data, but what a microphone gives."""
+MIN_SECONDS = 1.5
+"""Shorter recordings seldom hold the second of speech that the agent asks for."""
 SHARD = 96
 """Genuine crops a shard."""
-WEIGHTS = {"world-copy": 1.5, "griffin-lim-mel": 1.5, "neural": 6.0}
+COPIES = {"opus": 2, "flac": 5}
+"""Copies of each genuine crop, by its codec: uncompressed recordings are rare."""
+WEIGHTS = {
+    "world-copy": 2.0,
+    "griffin-lim-mel": 2.0,
+    "griffin-lim-linear": 0.1,
+    "phase-drift": 0.3,
+    "neural": 6.0,
+    "neural-unseen": 3.0,
+}
 """How often a system is drawn; the others: 1."""
 
 
@@ -85,7 +96,8 @@ def read_shard(path: Path) -> Shard:
 
 def genuine_crops(split: Split, random: np.random.Generator) -> list[Crop]:
     """Shuffled crops of the genuine speech of ``split``; for training, those without a codec come several times."""
-    items = [item for item in read_index() if item.split == split and item.kind == "bonafide" and item.seconds >= 0.7]
+    genuine = [item for item in read_index() if item.split == split and item.kind == "bonafide"]
+    items = [item for item in genuine if item.seconds >= MIN_SECONDS]
     random.shuffle(items)
     taken: dict[str, int] = {}
     crops = []
@@ -139,21 +151,26 @@ def synthetic_files(split: Split) -> list[Path]:
 def windows_of(
     crops: list[Crop], split: Split, random: np.random.Generator
 ) -> Iterator[tuple[NDArray[np.int16], Window]]:
-    """Genuine windows, a copy of each, and one synthetic window to three of them."""
+    """Genuine windows, copies of each through the same channel, and one synthetic window to two of them."""
     systems = TRAIN_SYSTEMS if split == "train" else {**TRAIN_SYSTEMS, **DEV_SYSTEMS}
     synthetic = synthetic_files(split)
     for index, crop in enumerate(crops):
         genuine = read_crop(crop)
-        system, copy = copy_of(genuine, systems, random)
-        opus = 0.15 if crop.codec == "opus" else 0.4
-        made = [(genuine, Window(1, "genuine", crop.item.set, crop.item.speaker, crop.codec), opus)]
-        made.append((copy, Window(0, system, crop.item.set, crop.item.speaker, crop.codec), opus))
-        if index % 3 == 0 and synthetic:
+        native = crop.codec == "opus"
+        made = [(genuine, Window(1, "genuine", crop.item.set, crop.item.speaker, crop.codec), 0.0 if native else 0.3)]
+        for _ in range(COPIES[crop.codec]):
+            system, copy = copy_of(genuine, systems, random)
+            # A vocoder washes the codec out of what it copies: put it back, or the codec alone tells the classes apart.
+            row = Window(0, system, crop.item.set, crop.item.speaker, crop.codec)
+            made.append((copy, row, 1.0 if native else 0.3))
+        if index % 2 == 0 and synthetic:
             path = synthetic[int(random.integers(len(synthetic)))]
             speech = read_waveform(path).samples[: SAMPLES + 16_000]
             made.append((speech, Window(0, "kokoro", "kokoro", path.stem.split("_")[0], "flac"), 0.5))
-        for samples, row, opus_share in made:
-            window = window_of(channel(samples, random, split, opus=opus_share), random)
+        shared = int(random.integers(2**32))
+        for samples, row, opus in made:
+            sent = channel(samples, np.random.default_rng(shared), split)
+            window = window_of(stored(sent, random, opus=opus), random)
             if window is not None:
                 yield window, row
 
@@ -170,7 +187,7 @@ def build(split: Split, *, shards: int, seed: int) -> None:
         if path.exists():
             continue
         random = np.random.default_rng((seed, number))
-        progress = tqdm(windows_of(part, split, random), total=int(len(part) * 7 / 3), desc=path.stem)
+        progress = tqdm(windows_of(part, split, random), total=4 * len(part), desc=path.stem)
         windows, rows = zip(*progress, strict=True)
         with path.with_suffix(".csv").open("w", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, list(asdict(rows[0])))
