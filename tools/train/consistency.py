@@ -17,7 +17,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
-from voiceid.scoring.identity import IdentityModel
 
 from tools.train.cards import write_card
 from tools.train.data.corpus import Item, Split, read_index
@@ -28,6 +27,7 @@ from voiceid.audio.vad import speech_segments
 from voiceid.models.card import Calibration, Threshold, read_card
 from voiceid.models.store import verify_model
 from voiceid.scoring.consistency import ConsistencyParameters, consistency_score, embed_windows
+from voiceid.scoring.identity import IdentityModel
 from voiceid.types import SAMPLE_RATE, Samples, Source, Waveform
 
 Embedding = NDArray[np.float32]
