@@ -7,9 +7,14 @@ import os
 import shutil
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from voiceid.models.store import shipped_folder
+
+# A busy machine is no failure: examples have no deadline.
+hypothesis.settings.register_profile("untimed", parent=hypothesis.settings.default, deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 
 def _folder(variable: str, marker: str) -> Path:
