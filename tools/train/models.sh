@@ -20,18 +20,27 @@ step() {
   [[ -n $print_only ]] || "$python" -m "$@"
 }
 
-# Identity: CAM++'s speaker space, distilled; pitched voices count as further speakers.
-for speed in 1.0 0.88 1.14; do step tools.train.data.voices --speed "$speed" --device "$device"; done
-step tools.train.identity main --device "$device"
-step tools.train.identity_card "$cache/identity/runs/main/last.pt"
+# Synthetic speech: further voices for identity, attacks for spoofing.
+step tools.train.data.attacks.kokoro
+
+# Identity: CAM++'s speaker space, distilled; resampled voices count as further speakers.
+few_utterances=(ls-train100-1utt mls-pt-yourtts-gt commonvoice-yourtts-gt libritts-yourtts-gt ls-fakebob-originals)
+step tools.train.data.voices --device "$device"
+step tools.train.data.voices --synthetic "$cache/spoofing/kokoro" --device "$device"
+for speed in 0.81 0.88 1.14 1.25; do
+  step tools.train.data.voices --speed "$speed" --sets "${few_utterances[@]}" --device "$device"
+done
+step tools.train.identity main --banks corpus corpus-x0.81 corpus-x0.88 corpus-x1.14 corpus-x1.25 kokoro \
+  --steps 5000 --rate 2e-3 --margin-weight 0.05 --margin-from 0.75 --device "$device"
+step tools.train.identity_card "$cache/identity/runs/main/checkpoint.pt"
 step tools.train.consistency
 
-# Spoofing: synthetic speech, then shards of genuine crops and copies of them, then the detector.
-step tools.train.data.attacks.kokoro
+# Spoofing: shards of genuine crops and of copies through the same channels, then the detector.
 for split in train dev; do step tools.train.data.spoofing --split "$split"; done
-step tools.train.spoofing --device "$device"
+step tools.train.spoofing "$cache/spoofing/light" --steps 6000 --rate 2e-3 --device "$device"
+step tools.train.spoofing_card "$cache/spoofing/light/last.pt"
 
-# Liveness: simulated replay; a support vector machine, on the CPU.
+# Liveness: simulated replay; support vector machines, on the CPU.
 step tools.train.data.liveness_set --split train --pairs 4000
 for split in dev test; do step tools.train.data.liveness_set --split "$split" --pairs 1000; done
 step tools.train.liveness train
@@ -40,8 +49,10 @@ step tools.train.liveness train
 step tools.train.fusion
 
 # Units: phone labels where there are transcripts, contrastive prediction, codebooks.
-step tools.train.transcripts "$units/transcripts.json"
-step tools.train.phones "$units/phones-train.npz" --cache "$units" --transcripts "$units/transcripts.json"
-step tools.train.units "$units/guided" --cache "$units" --guidance "$units/phones-train.npz" --device "$device"
-step tools.train.codebook "$units/guided/last.pt" "$units/units.pt" --cache "$units"
+phones=$units/phones-train.npz
+step tools.train.phones "$phones" --cache "$units" --sets ls-test-clean ls-train100-3spk
+step tools.train.units "$units/guided" --cache "$units" --guidance "$phones" --contrast 0.2 --windows 2 \
+  --steps-per-update 1 --rate 1.5e-3 --updates 20000 --device "$device"
+step tools.train.codebook "$units/guided/checkpoint.pt" "$units/units.pt" --cache "$units" \
+  --projection phones --phones "$phones"
 step tools.train.units_card "$units/units.pt" models
