@@ -159,8 +159,8 @@ def draft_card(name: str, **changes: Any) -> Card:
         "inputs": {}, "outputs": {}, "sample_rate": SAMPLE_RATE, "frontend": "waveform", "level_dbfs": SPEECH_DBFS,
         "min_seconds": 1.0, "window_seconds": SAMPLES / SAMPLE_RATE, "calibration": None, "thresholds": {},
         "training_data": TRAINING, "metrics": {}, "licence": "MIT",
-        "command": "python -m tools.train.data.spoofing --split train; python -m tools.train.data.spoofing --split dev; "
-        "python -m tools.train.spoofing RUN; python -m tools.train.spoofing_card RUN/last.pt",
+        "command": "python -m tools.train.data.spoofing --split train; python -m tools.train.data.spoofing --split dev;"
+        " python -m tools.train.spoofing RUN; python -m tools.train.spoofing_card RUN/last.pt",
         "parameters": {"hop_seconds": 2.0, "score": "logit-difference"},
     }  # fmt: skip
     return Card(**(fields | changes))
