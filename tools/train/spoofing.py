@@ -31,7 +31,7 @@ AVERAGE_DECAY = 0.995
 WARM_UP = 50
 CHECK_EVERY = 50
 LENGTHS = {"AASIST": SAMPLES, "AASIST-L": SAMPLES, "light": SAMPLES // 2}
-"""Samples of a training window: half for the light sibling, whose last layers are refitted on whole ones."""
+"""Samples of a training window: half for the light sibling, which pools over time."""
 SYSTEM_SHARES = {"kokoro": 0.25, "neural": 0.25}
 """Share of the attacks in a batch; the other systems share the rest by their counts."""
 RAW_SHARE = 0.4

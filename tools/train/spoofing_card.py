@@ -212,7 +212,7 @@ def official_metrics(checkpoint: Path, genuine: list[Item], attacks: list[Item])
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("checkpoint", type=Path, nargs="?", default=spoofing_cache() / "light" / "refit.pt")
+    parser.add_argument("checkpoint", type=Path, nargs="?", default=spoofing_cache() / "light" / "last.pt")
     parser.add_argument("--name", default="spoofing-pi")
     parser.add_argument("--folder", type=Path, default=Path("models"), help="default: %(default)s")
     parser.add_argument("--official", type=Path, help="an official AASIST checkpoint to measure beside it")
