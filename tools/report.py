@@ -106,13 +106,23 @@ def main(arguments: list[str] | None = None) -> int:
             results[measure.name] = {"command": shown(measure), "result": json.loads(out.read_text("utf-8"))}
     options.output.mkdir(parents=True, exist_ok=True)
     report = {"schema": 1, "cards": [json.loads(p.read_text("utf-8")) for p in shipped_cards()], "measures": results}
-    (options.output / f"{options.name}.json").write_text(
-        json.dumps(report, indent=1, ensure_ascii=False) + "\n", "utf-8"
-    )
+    text = json.dumps(report, indent=1, ensure_ascii=False) + "\n"
+    (options.output / f"{options.name}.json").write_text(without_paths(text), "utf-8")
     (options.output / f"{options.name}.md").write_text(page(report), "utf-8")
     missing = [m.name for m in MEASURES if m.name not in results]
     print(f"{options.output / options.name}.md written; missing: {', '.join(missing) or 'nothing'}")
     return 1 if missing else 0
+
+
+def without_paths(text: str) -> str:
+    """``text`` with the folders of this machine replaced by the variables that name them."""
+    folders = {"$VOICEID_CACHE/evaluate": str(cache_folder())}
+    folders |= {
+        f"${name}": os.environ[name] for name in ("VOICEID_CORPUS", "VOICEID_REFERENCE") if os.environ.get(name)
+    }
+    for variable, folder in folders.items():
+        text = text.replace(folder.rstrip("/"), variable)
+    return text
 
 
 def run(measure: Measure, out: Path, work: Path) -> None:
