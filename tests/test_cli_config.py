@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import pytest
 from tests.cli_helpers import voiceid
 from voiceid.cli.config_file import set_key, to_toml
 from voiceid.cli.exit_codes import ExitCode
+from voiceid.cli.files import write_file
+from voiceid.errors import SettingsError
 from voiceid.settings import Settings, load_settings
 
 
@@ -59,3 +62,24 @@ def test_set_key_makes_replaces_and_keeps_the_rest(tmp_path: Path) -> None:
     assert table["models"] == {"identity": 'with "quotes" and \\', "threads": 2, "units": "u"}
     assert table["paths"] == {"vault": "/v"} and path.read_text().startswith("# mine\n")
     assert [p.name for p in path.parent.iterdir()] == ["config.toml"]
+
+
+@pytest.mark.parametrize("text", ["models.threads = 2\n", "models = {threads = 2}\n", "['models']\nthreads = 2\n"])
+def test_set_key_leaves_a_file_alone_that_it_would_break(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text(text)
+    with pytest.raises(SettingsError, match='identity = "first"'):
+        set_key(path, "models", "identity", "first")
+    assert path.read_text() == text
+
+
+def test_output_goes_through_links_and_into_pipes_and_replaces_neither(tmp_path: Path) -> None:
+    link, pipe = tmp_path / "link", tmp_path / "pipe"
+    link.symlink_to("target")
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_file(link, b"one")
+    write_file(pipe, b"two")
+    assert link.is_symlink() and (tmp_path / "target").read_bytes() == b"one"
+    assert pipe.is_fifo() and os.read(reader, 9) == b"two"
+    os.close(reader)

@@ -151,6 +151,9 @@ def test_register_authenticate_and_verify_at_the_relying_party(vault: Path, acce
     common = ("ada", accepted, "--relying-party", RP, "--challenge", CHALLENGE, "--vault", vault, "--json")
     early = voiceid("authenticate", *common, "-o", tmp_path / "early")
     assert early.code is ExitCode.CREDENTIAL and "register one first" in early.error["message"]
+    lost = voiceid("credentials", "register", *common, "-o", tmp_path / "no" / "where.json")
+    assert lost.code is ExitCode.SYSTEM
+    assert voiceid("credentials", "list", "--vault", vault, "--json").json == []
     registered = voiceid("credentials", "register", *common, "-o", tmp_path / "registration.json")
     assert registered.code is ExitCode.ACCEPTED
     response = json.loads((tmp_path / "registration.json").read_text())

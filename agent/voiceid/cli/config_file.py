@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
 from voiceid.cli.files import write_file
+from voiceid.errors import SettingsError
 from voiceid.settings import Settings
 
 
@@ -17,6 +19,7 @@ def set_key(path: Path, section: str, key: str, value: str) -> None:
 
     Raises:
         OSError: the file cannot be written; it is as before then.
+        SettingsError: it has the section in a form that is not understood here; it is as before then.
     """
     lines = path.read_text("utf-8").splitlines() if path.exists() else []
     line = f"{key} = {json.dumps(value, ensure_ascii=False)}"
@@ -31,8 +34,14 @@ def set_key(path: Path, section: str, key: str, value: str) -> None:
             lines.insert(start + 1, line)
         else:
             lines[old] = line
+    text = "\n".join(lines) + "\n"
+    try:
+        tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        advice = f"it writes [{section}] in a way that only you can edit; set there: {line}"
+        raise SettingsError(f"{path}: left as it was: {advice}") from None
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_file(path, ("\n".join(lines) + "\n").encode(), mode=0o644)
+    write_file(path, text.encode(), mode=0o644)
 
 
 def to_toml(settings: Settings) -> str:

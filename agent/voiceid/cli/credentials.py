@@ -114,7 +114,11 @@ def register(
     )
     text = json.dumps(plain(registered.response), indent=2)
     if output is not None:
-        write_file(output, text.encode() + b"\n")
+        try:
+            write_file(output, text.encode() + b"\n")
+        except OSError:
+            vault.delete_credential(name, registered.credential.credential_id)  # nobody will ever know of it
+            raise
     context.emit(
         {**_facts(name, registered.credential), "registration": registered.response, "output": output},
         Text(f"registered {name} at {relying_party}: {output}" if output else text),
