@@ -215,3 +215,19 @@ def test_unusable_privacy_profiles(vault: Path) -> None:
         assert voiceid("privacy", "set", "shop.example.org", *options, "--vault", vault).code is ExitCode.USAGE
     assert voiceid("privacy", "set", "Not A Domain", "--codebook", "50", "--vault", vault).code is ExitCode.CREDENTIAL
     assert voiceid("privacy", "show", "--vault", vault, "--json").json == {}
+
+
+def test_file_names_need_not_be_utf8(tmp_path: Path, speech: Path) -> None:
+    need_shipped_models()
+    file = Path(os.fsdecode(os.fsencode(tmp_path) + b"/a\xff.flac"))
+    shutil.copy(speech, file)
+    ran = voiceid("enroll", "ada", file, "--vault", tmp_path / "vault", "--json")
+    assert ran.code is ExitCode.ENROLMENT and ran.json["utterances"][0]["source"] == str(file)
+    assert voiceid("users", "list", "--vault", file).code is ExitCode.VAULT
+
+
+def test_a_picture_of_an_unknown_kind_is_a_wrong_option(tmp_path: Path, speech: Path) -> None:
+    pytest.importorskip("matplotlib", reason="the extra voiceid[plot] is not installed")
+    for name in ("picture.xyz", "."):
+        ran = voiceid("explain", speech, "--plot", tmp_path / name)
+        assert ran.code is ExitCode.USAGE and ".png" in ran.err

@@ -38,6 +38,8 @@ def test_values_reach_the_settings(tmp_path: Path) -> None:
         ("quality = 3\n", "quality: expected a table, found int"),
         ("[quality\n", "not valid TOML"),
         ("[quality]\nmin_net_speech = 0.1\n", "at least 0.5 s"),
+        ("[enrolment]\nsame_speaker_llr = nan\n", "same_speaker_llr is not a number"),
+        ("[paths]\nvault = '~no-such-user/v'\n", "no such home folder"),
     ],
 )
 def test_a_mistake_is_named(tmp_path: Path, text: str, message: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import tomllib
 import types
@@ -148,10 +149,15 @@ def _convert(hint: Any, value: Any, where: str, error: type[Exception]) -> Any:
         return {str(k): _convert(arguments[1], item, f"{where}.{k}", error) for k, item in value.items()}
     if dataclasses.is_dataclass(hint):
         return from_table(typing.cast(type, hint), value, where=where, error=error)
+    if hint is float and isinstance(value, float) and math.isnan(value):
+        raise error(f"{where} is not a number")
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if hint is Path and isinstance(value, str):
-        return Path(value).expanduser()
+        try:
+            return Path(value).expanduser()
+        except RuntimeError:
+            raise error(f"{where} is {value!r}; there is no such home folder") from None
     if isinstance(hint, type) and isinstance(value, hint) and not (hint is int and isinstance(value, bool)):
         return value
     raise error(f"{where} is {value!r}; expected {getattr(hint, '__name__', hint)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +28,7 @@ def read_waveform(path: Path | str, *, max_seconds: float = MAX_SECONDS) -> Wave
     if not path.is_file():
         raise AudioError(f"{path}: no such audio file")
     try:
-        with soundfile.SoundFile(path) as file:
+        with soundfile.SoundFile(os.fsencode(path)) as file:
             rate, channels, frames = file.samplerate, file.channels, file.frames
             if not MIN_RATE <= rate <= MAX_RATE:
                 raise AudioError(f"{path}: sample rate {rate} Hz; use {MIN_RATE} to {MAX_RATE} Hz")

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 app = command_app()
 
 CODEBOOK = 100
+PICTURES = (".png", ".svg", ".pdf")
 
 
 @app.command()
@@ -51,6 +52,8 @@ def explain(
 
     if plot is not None:
         check_matplotlib()
+        if plot.suffix.lower() not in PICTURES:
+            raise typer.BadParameter(f"--plot {str(plot)!r}: end the name with one of {', '.join(PICTURES)}")
     template = open_vault(settings).load_template(user) if user else None
     waveform = read_waveform(file)
     pipeline = load_pipeline(settings)

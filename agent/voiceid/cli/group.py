@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -69,6 +70,8 @@ class RootGroup(TyperGroup):
         arguments = global_options_first(list(sys.argv[1:] if args is None else args))
         as_json = "--json" in arguments
         extra["standalone_mode"] = False
+        if isinstance(sys.stdout, io.TextIOWrapper):  # file names need not be UTF-8, and JSON takes the escapes
+            sys.stdout.reconfigure(errors="backslashreplace")
         try:
             result = super().main(arguments, *positional, **extra)
         except typer.BadParameter.__base__ as error:  # type: ignore[misc]  # Click's UsageError, wherever typer keeps it

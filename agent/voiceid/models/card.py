@@ -113,7 +113,7 @@ def read_card(path: Path) -> Card:
         table = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:
         raise ModelError(f"{path}: no such model card; run 'voiceid models list' to see what is installed") from None
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ModelError(f"{path}: not a readable model card ({error})") from error
     if isinstance(table, dict) and isinstance(table.get("schema"), int) and table["schema"] > SCHEMA:
         raise ModelError(f"{path}: card schema {table['schema']} is newer than this version knows ({SCHEMA}); upgrade")
