@@ -9,7 +9,7 @@ import pytest
 from tests.vault_helpers import DEVICE_KEY, OTHER_KEY, make_template
 from voiceid import cbor
 from voiceid.credentials.credential import Credential
-from voiceid.credentials.keys import Purpose
+from voiceid.credentials.keys import Purpose, create_device_key
 from voiceid.enrolment import files
 from voiceid.enrolment.opening import open_vault
 from voiceid.enrolment.records import FORMAT_VERSION, Record, RecordKind, VaultKeys, vault_header
@@ -361,6 +361,18 @@ def test_names_that_cannot_be_users_are_enrolment_errors(vault):
             vault.load_template(name)
     with pytest.raises(CredentialError, match="relying party id"):
         vault.set_privacy_profile("not a domain", PrivacyProfile())
+
+
+def test_two_processes_may_begin_a_vault_at_once(tmp_path, monkeypatch):
+    paths = PathSettings(vault=tmp_path / "vault")
+
+    def lose_the_race(path):
+        create_device_key(path)
+        return create_device_key(path)
+
+    monkeypatch.setattr("voiceid.enrolment.opening.create_device_key", lose_the_race)
+    vault, _ = open_vault(paths, create=True)
+    assert vault.list_users() == ()
 
 
 def test_open_vault_makes_a_key_once_and_never_for_an_existing_vault(tmp_path, monkeypatch):

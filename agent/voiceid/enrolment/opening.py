@@ -5,7 +5,7 @@ from __future__ import annotations
 from voiceid.credentials.keys import DeviceKey, create_device_key, load_device_key, systemd_credential
 from voiceid.enrolment.files import check_vacant, make_private_folder
 from voiceid.enrolment.vault import OWN_FILES, Vault
-from voiceid.errors import VaultError
+from voiceid.errors import CredentialError, VaultError
 from voiceid.settings import PathSettings
 
 
@@ -28,6 +28,10 @@ def open_vault(paths: PathSettings, *, create: bool = False) -> tuple[Vault, Dev
         if systemd_credential() is None and not key_path.exists():
             if not key_path.parent.exists():
                 make_private_folder(key_path.parent)
-            create_device_key(key_path)
+            try:
+                create_device_key(key_path)
+            except CredentialError:
+                if not key_path.exists():  # else another process began this vault at the same time
+                    raise
     device_key = load_device_key(key_path)
     return Vault.open(folder, device_key, create=create), device_key
