@@ -135,6 +135,8 @@ def test_purpose_codebook_and_age_are_checked(ada):
     for now, words in ((moment + 61, "61 s old"), (moment - 61, "61 s ahead of the clock")):
         with pytest.raises(EnvelopeError, match=words):
             ada.verify(data, expected_purpose="Pay 5", max_age=60, now=now)
+        with pytest.raises(EnvelopeError):
+            ada.verify(data, expected_purpose="Pay 5", max_age=float("nan"), now=now)
         ada.verify(data, expected_purpose="Pay 5", max_age=62, now=now)
 
 
@@ -347,3 +349,7 @@ def test_it_needs_no_models_and_no_microphone():
     )
     finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (finished.returncode, finished.stdout.strip()) == (0, "")
+
+
+def test_a_registration_never_falls_back(ada):
+    assert ada.registration.advanced(9).advanced(3).counter == 9

@@ -55,8 +55,8 @@ class Registration:
         es256_key(self.public_key)
 
     def advanced(self, counter: int) -> Registration:
-        """The registration to store after an envelope with ``counter`` was verified."""
-        return dataclasses.replace(self, counter=counter)
+        """The registration to store after an envelope with ``counter`` was verified; never falls back."""
+        return dataclasses.replace(self, counter=max(self.counter, counter))
 
     def to_json(self) -> dict[str, str | int]:
         """A JSON-able dict, byte strings in base64url."""
