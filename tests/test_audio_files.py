@@ -98,3 +98,12 @@ def test_an_impossible_rate_is_refused(tmp_path: Path, rate: int) -> None:
 
 def test_float_audio_beyond_full_scale_is_kept() -> None:
     assert to_mono_16k(np.full(4, 2.0, np.float32), 16000).tolist() == [2.0] * 4
+
+
+def test_a_small_file_that_decodes_to_gigabytes_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "wide.flac"
+    with soundfile.SoundFile(path, "w", 384_000, 8) as file:
+        for _ in range(23):
+            file.write(np.zeros((384_000, 8), np.float32))
+    with pytest.raises(AudioError, match="8 channels at 384000 Hz"):
+        read_waveform(path)

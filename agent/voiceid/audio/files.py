@@ -16,6 +16,8 @@ MAX_SECONDS = 120.0
 """Longer files are refused before they are decoded: a command is seconds long."""
 MIN_RATE, MAX_RATE = 8_000, 384_000
 MAX_CHANNELS = 32
+MAX_VALUES = 2**26
+"""Samples times channels, a quarter of a gigabyte: a small file of silence decodes to many."""
 
 
 def read_waveform(path: Path | str, *, max_seconds: float = MAX_SECONDS) -> Waveform:
@@ -36,10 +38,14 @@ def read_waveform(path: Path | str, *, max_seconds: float = MAX_SECONDS) -> Wave
                 raise AudioError(f"{path}: {channels} channels; use at most {MAX_CHANNELS}")
             if frames > max_seconds * rate:
                 raise AudioError(f"{path}: {frames / rate:.0f} s long; cut it to at most {max_seconds:.0f} s")
+            if frames * channels > MAX_VALUES:
+                raise AudioError(f"{path}: {channels} channels at {rate} Hz are too much to decode; convert it to mono")
             # A header may announce more than the file holds, or nothing: read what is there, bounded.
             samples = file.read(int(max_seconds * rate) + 1, dtype="float32", always_2d=True)
     except (soundfile.LibsndfileError, RuntimeError, OSError) as error:
-        raise AudioError(f"{path}: not readable as audio ({error}); use WAV, FLAC or OGG") from error
+        raise AudioError(
+            f"{path}: not readable as audio ({getattr(error, 'error_string', error)}); use WAV, FLAC or OGG"
+        ) from error
     return Waveform(to_mono_16k(samples, rate, name=str(path)), Source.FILE)
 
 
