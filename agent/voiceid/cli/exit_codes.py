@@ -54,7 +54,7 @@ class ExitCode(IntEnum):
 
     MISSING_PACKAGE = 29, "an optional package is not installed"
 
-    CHECK_FAILED = 30, "doctor, models verify or config check found a problem"
+    CHECK_FAILED = 30, "doctor found a problem"
     DECLINED = 31, "not confirmed"
     INTERRUPTED = 130, "interrupted from the keyboard"
 
