@@ -46,12 +46,11 @@ def test_scores_show_in_the_picture(tmp_path: Path, utterance: Utterance) -> Non
     assert not np.array_equal(drawn[0], drawn[1])
 
 
-def test_an_utterance_that_was_not_scored_can_be_drawn(tmp_path: Path, utterance: Utterance) -> None:
+@pytest.mark.parametrize("title", ["too short", r"$\nonsense{$.wav", "a\udcff.wav"])
+def test_an_utterance_that_was_not_scored_can_be_drawn(tmp_path: Path, utterance: Utterance, title: str) -> None:
     path = tmp_path / "quiet.png"
     silent = Decision(Outcome.INCONCLUSIVE, ("too little speech",), utterance.quality)
-    plot_decision(
-        path, utterance=utterance, decision=silent, units=np.zeros(0, np.int16), codebook=50, title="too short"
-    )
+    plot_decision(path, utterance=utterance, decision=silent, units=np.zeros(0, np.int16), codebook=50, title=title)
     assert matplotlib_image.imread(path).std() > 0
 
 

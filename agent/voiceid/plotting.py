@@ -44,7 +44,9 @@ def plot_decision(
 
     figure = Figure(figsize=(11, 9), layout="constrained")
     axes = figure.subplots(4, 1, sharex=True, height_ratios=(2, 3, 3, 2))
-    figure.suptitle(f"{title}: {decision.outcome.value.replace('_', ' ')}\n{'; '.join(decision.reasons)}", fontsize=10)
+    text = f"{title}: {decision.outcome.value.replace('_', ' ')}\n{'; '.join(decision.reasons)}"
+    readable = text.encode("utf-8", "replace").decode()  # a file name may hold anything, dollars and stray bytes too
+    figure.suptitle(readable, fontsize=10, parse_math=False)
     _waveform(axes[0], utterance)
     _spectrogram(axes[1], utterance)
     _segments(axes[2], decision)
