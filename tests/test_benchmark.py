@@ -81,7 +81,7 @@ def test_every_stage_has_its_cost_and_features(report: Path) -> None:
         stages = run["stages"]
         assert list(stages) == ["prepare", "identity", "spoofing", "liveness", "consistency", "fusion", "units"]
         assert all(stage["cost"]["p95_ms"] >= stage["cost"]["p50_ms"] > 0 for stage in stages.values())
-        assert stages["liveness"]["features"] == 97 and stages["fusion"]["features"] == 3
+        assert stages["liveness"]["features"] == 225 and stages["fusion"]["features"] == 3
         assert stages["identity"]["features"] % 64 == 0 and stages["spoofing"]["features"] >= 16_000
         assert run["total"]["rtf"] == pytest.approx(run["total"]["p50_ms"] / run["seconds"] / 1000)
         assert run["total"]["cpu_ms"] > 0

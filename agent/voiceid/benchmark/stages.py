@@ -131,7 +131,7 @@ def count_features(pipeline: Pipeline, utterance: Utterance) -> dict[str, int]:
         "prepare": len(utterance.samples),
         "identity": frames.size,
         "spoofing": windows * window,
-        "liveness": 97,
+        "liveness": int(pipeline.judges.liveness.card.inputs["features"][-1]),
         "consistency": slices * round(parameters.window_seconds * 100) * frames.shape[1],
         "fusion": 3,
         "units": len(utterance.samples),
