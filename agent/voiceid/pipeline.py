@@ -104,9 +104,13 @@ class Pipeline:
             utterance = self.prepare(waveform)
         if not utterance.quality.usable:
             return dataclasses.replace(inconclusive(utterance.quality), timings=watch.timings()), utterance
+        return self._judge(utterance, template, watch), utterance
+
+    def _judge(self, utterance: Utterance, template: Template, watch: Stopwatch) -> Decision:
+        """Decide on a usable ``utterance``."""
         judgement = self.judges.examine(utterance, template.embedding, watch)
         decision = decide(utterance.quality, judgement.evidence, judgement.voiceid, judgement.voiceid_threshold)
-        return dataclasses.replace(decision, timings=watch.timings(), user=template.name), utterance
+        return dataclasses.replace(decision, timings=watch.timings(), user=template.name)
 
     def authenticate(
         self, waveform: Waveform, vault: Vault, authenticator: Authenticator, request: AuthenticationRequest
@@ -151,7 +155,9 @@ class Pipeline:
         """
         if not templates:
             return Identification(None, not_enrolled("anybody"), ())
-        utterance = self.prepare(waveform)
+        watch = Stopwatch()
+        with watch.stage("prepare"):
+            utterance = self.prepare(waveform)
         if not utterance.quality.usable:
             return Identification(None, inconclusive(utterance.quality), ())
         embedding = self.judges.identity.embed(utterance.net_speech())
@@ -162,7 +168,7 @@ class Pipeline:
             key=lambda pair: -pair[0],
         )
         llr, best = scored[0]
-        decision = self.decide(waveform, best)
+        decision = self._judge(utterance, best, watch)
         if decision.accepted and decision.evidence is not None:
             needed = decision.evidence.identity.threshold + math.log(len(templates))
             if llr < needed:

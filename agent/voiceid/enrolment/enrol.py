@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voiceid.audio import prepare
-from voiceid.enrolment.template import Template
+from voiceid.enrolment.template import Template, mean_direction
 from voiceid.errors import EnrolmentError
-from voiceid.scoring.consistency import consistency_score, embed_windows
 from voiceid.scoring.judges import Judges
 from voiceid.scoring.policy import describe_faults
 from voiceid.settings import Settings
@@ -86,7 +85,7 @@ class EnrolmentSession:
         if not self._judges.liveness_score(self._judges.liveness.score(utterance.samples)).passed:
             return self._refuse(EnrolmentFault.SOUNDS_REPLAYED, "sounds like a loudspeaker", utterance)
         embedding = self._judges.identity.embed(utterance.net_speech())
-        if not self._one_voice(utterance, embedding):
+        if not self._judges.judge_consistency(utterance, embedding)[0].passed:
             return self._refuse(EnrolmentFault.OTHER_SPEAKER, "more than one person speaks", utterance)
         if self._embeddings and not self._same_speaker(embedding):
             message = "another speaker than before; if the first recordings were of someone else, start again"
@@ -126,24 +125,9 @@ class EnrolmentSession:
         )
         return EnrolmentResult(template, similar)
 
-    def _reference(self) -> NDArray[np.float32]:
-        mean = np.mean(self._embeddings, axis=0)
-        return np.asarray(mean / np.linalg.norm(mean), dtype=np.float32)
-
     def _same_speaker(self, embedding: NDArray[np.float32]) -> bool:
-        llr = self._judges.identity_score(self._reference(), embedding).llr
+        llr = self._judges.identity_score(mean_direction(np.stack(self._embeddings)), embedding).llr
         return llr >= self._settings.enrolment.same_speaker_llr
-
-    def _one_voice(self, utterance: Utterance, reference: NDArray[np.float32]) -> bool:
-        parameters = self._judges.consistency
-        windows = embed_windows(
-            utterance,
-            self._judges.identity.embed,
-            window_seconds=parameters.window_seconds,
-            hop_seconds=parameters.hop_seconds,
-        )
-        raw = consistency_score(windows.embeddings, reference)
-        return parameters.calibration(raw) >= parameters.thresholds[self._judges.operating_point].value
 
     def _refuse(self, fault: EnrolmentFault, message: str, utterance: Utterance) -> EnrolmentFeedback:
         return EnrolmentFeedback(False, fault, message, utterance.quality, self.progress)

@@ -110,7 +110,7 @@ class Template:
             EnrolmentError: an impossible name or value.
         """
         vectors = np.asarray(embeddings, np.float32)
-        embedding = _mean_direction(vectors)
+        embedding = mean_direction(vectors)
         return cls(
             user_id=user_id or secrets.token_bytes(ID_BYTES),
             name=check_name(name),
@@ -145,7 +145,7 @@ class Template:
             )
         return dataclasses.replace(
             self,
-            embedding=_mean_direction(vectors),
+            embedding=mean_direction(vectors),
             utterances=vectors,
             model_name=model.name if model else self.model_name,
             model_sha256=model.sha256 if model else self.model_sha256,
@@ -192,7 +192,12 @@ class Template:
             raise VaultError(f"template record: {problem}") from problem
 
 
-def _mean_direction(vectors: Embedding) -> Embedding:
+def mean_direction(vectors: Embedding) -> Embedding:
+    """The mean of embeddings (n, d), scaled to unit norm: float32 (d,).
+
+    Raises:
+        EnrolmentError: none, not finite, or they cancel out.
+    """
     if vectors.ndim != 2 or len(vectors) == 0 or not np.isfinite(vectors).all():
         raise EnrolmentError("template: expected finite utterance embeddings (n, d) with n >= 1")
     mean = vectors.astype(np.float64).mean(axis=0)

@@ -13,6 +13,7 @@ from voiceid.models.card import Card
 from voiceid.models.store import find_model
 from voiceid.scoring.consistency import (
     ConsistencyParameters,
+    WindowEmbeddings,
     consistency_parameters,
     consistency_score,
     embed_windows,
@@ -84,17 +85,9 @@ class Judges:
             spoofing_windows = self.spoofing.windows(utterance.samples)
             spoofing = self.spoofing_score(self.spoofing.aggregate(spoofing_windows))
         with watch.stage("liveness"):
-            liveness = _calibrated(self.liveness.card, self.liveness.score(utterance.samples), self.operating_point)
+            liveness = self.liveness_score(self.liveness.score(utterance.samples))
         with watch.stage("consistency"):
-            parameters = self.consistency
-            windows = embed_windows(
-                utterance,
-                self.identity.embed,
-                window_seconds=parameters.window_seconds,
-                hop_seconds=parameters.hop_seconds,
-            )
-            raw = consistency_score(windows.embeddings, reference)
-            consistency = Score(raw, parameters.calibration(raw), parameters.thresholds[self.operating_point].value)
+            consistency, windows = self.judge_consistency(utterance, reference)
             shown = tuple(
                 WindowScore(
                     segment,
@@ -110,6 +103,19 @@ class Judges:
             voiceid,
             self.fusion.card.threshold(self.operating_point),
         )
+
+    def judge_consistency(self, utterance: Utterance, reference: NDArray[np.float32]) -> tuple[Score, WindowEmbeddings]:
+        """Whether one voice speaks throughout ``utterance``, and the windows that say so."""
+        parameters = self.consistency
+        windows = embed_windows(
+            utterance,
+            self.identity.embed,
+            window_seconds=parameters.window_seconds,
+            hop_seconds=parameters.hop_seconds,
+        )
+        raw = consistency_score(windows.embeddings, reference)
+        threshold = parameters.thresholds[self.operating_point].value
+        return Score(raw, parameters.calibration(raw), threshold), windows
 
     def identity_score(self, reference: NDArray[np.float32], embedding: NDArray[np.float32]) -> Score:
         """Calibrated score of ``embedding`` against ``reference``, both (d,) of unit norm."""
