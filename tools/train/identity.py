@@ -1,6 +1,6 @@
 """Train the identity model: a narrow ResCNN that learns CAM++'s speaker space, and to tell the labelled speakers apart.
 
-Every batch holds crops of one random length, 0.9 to 2.4 s, mostly augmented. Three losses: the cosine distance to the
+Every batch holds crops of one random length, 0.9 to 2.8 s, mostly augmented. Three losses: the cosine distance to the
 teacher's centred embedding of the clean utterance (averaged with its speaker's mean where the speaker is known), the
 difference of the similarities within the batch, and, from a later step on, additive angular margin softmax over the
 labelled speakers (Deng et al., 2019).
@@ -27,10 +27,11 @@ from tools.train.data.voice_augmentation import Augmenter
 from tools.train.data.voices import Bank, open_bank
 from tools.train.networks.deep_speaker import DeepSpeaker, Shape
 from tools.train.teachers.campplus import DIMENSION, cache_folder
+from tools.train.unfold import unfold
 from voiceid.features.mel import deep_speaker_fbank, log_mel
 from voiceid.types import SAMPLE_RATE
 
-CROP_SECONDS = (0.9, 2.4)
+CROP_SECONDS = (0.9, 2.8)
 FULL_CLIPS = 4
 """A speaker with more clips is drawn no more often than with these: voices count, not recordings."""
 MIN_CLIPS = 2
@@ -164,8 +165,7 @@ class Trainer:
             )
         length = int(rng.uniform(*CROP_SECONDS) * SAMPLE_RATE)
         chosen, crops = self.voices.draw(recipe.batch, length, rng)
-        front_end = FRONT_ENDS[recipe.frontend]
-        features = np.stack([front_end(crop) for crop in self.augmenter(crops, rng)])[..., None]
+        features = self._features(self.augmenter(crops, rng))
         targets = torch.from_numpy(self.voices.targets[chosen]).to(self.device)
         labels = torch.from_numpy(self.voices.labels[chosen]).to(self.device)
         self.network.train()
@@ -188,6 +188,11 @@ class Trainer:
         self.average.update_parameters(self.network)
         return losses
 
+    def _features(self, crops: NDArray[np.float32]) -> NDArray[np.float32]:
+        """What the network takes of (b, n) samples: float32 (b, t, 64, 1)."""
+        front_end = FRONT_ENDS[self.recipe.frontend]
+        return np.stack([front_end(crop) for crop in crops])[..., None]
+
     def save(self) -> None:
         """Write the checkpoint whole or not at all."""
         state = {
@@ -207,7 +212,15 @@ class Trainer:
         partial.replace(self.checkpoint)
 
     def resume(self, path: Path, *, weights_only: bool = False) -> None:
-        """Go on from ``path``; ``weights_only`` starts a new schedule (and head) from its averaged weights."""
+        """Go on from ``path``; ``weights_only`` starts a new schedule (and head) from its averaged weights.
+
+        An exported model (``.onnx``) has nothing but weights.
+        """
+        if path.suffix == ".onnx":
+            _, crops = self.voices.draw(128, 2 * SAMPLE_RATE, np.random.default_rng(self.recipe.seed))
+            unfold(self.network, path, torch.from_numpy(self._features(crops)).to(self.device))
+            self.average.module.load_state_dict(self.network.state_dict())
+            return
         state: dict[str, Any] = torch.load(path, map_location=self.device, weights_only=True)
         self.average.load_state_dict(state["average"])
         if weights_only:
@@ -251,7 +264,9 @@ def main() -> None:
     parser.add_argument("--margin-weight", type=float, default=defaults.margin_weight)
     parser.add_argument("--margin-from", type=float, default=defaults.margin_from)
     parser.add_argument("--seed", type=int, default=defaults.seed)
-    parser.add_argument("--start-from", type=Path, help="checkpoint whose weights start a new schedule")
+    parser.add_argument(
+        "--start-from", type=Path, help="checkpoint or exported .onnx whose weights start a new schedule"
+    )
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()

@@ -22,6 +22,9 @@ step() {
 
 # Synthetic speech: further voices for identity, attacks for spoofing.
 step tools.train.data.attacks.kokoro
+step tools.train.data.attacks.neural
+step tools.train.data.attacks.vocoder upsampling-256 spectral-160 --steps 4000
+step tools.train.data.attacks.vocoder upsampling-160 --steps 2000
 
 # Identity: CAM++'s speaker space, distilled; resampled voices count as further speakers.
 few_utterances=(ls-train100-1utt mls-pt-yourtts-gt commonvoice-yourtts-gt libritts-yourtts-gt ls-fakebob-originals)

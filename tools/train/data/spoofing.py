@@ -42,8 +42,12 @@ WEIGHTS = {
     "griffin-lim-mel": 2.0,
     "griffin-lim-linear": 0.1,
     "phase-drift": 0.3,
-    "neural": 6.0,
+    "neural": 4.0,
     "neural-unseen": 3.0,
+    "melgan": 4.0,
+    "vocoder-upsampling": 4.0,
+    "vocoder-spectral": 4.0,
+    "vocoder-unseen": 4.0,
 }
 """How often a system is drawn; the others: 1."""
 

@@ -155,7 +155,7 @@ def _checkpoint(seed: int) -> Path:
     return attack_folder("neural-coders") / f"{seed}.pt"
 
 
-def _speech(seed: int = 0, clips: int = 250) -> Samples:
+def training_speech(seed: int = 0, clips: int = 250) -> Samples:
     """Training speech, joined: every set by its share of clips, at the level policy."""
     items = [item for item in read_index() if item.split == "train" and item.kind == "bonafide" and item.seconds > 2]
     chosen = np.random.default_rng(seed).permutation(len(items))[:clips]
@@ -167,7 +167,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=250, help="per coder (default: %(default)s)")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    speech = _speech()
+    speech = training_speech()
     for seed in (*TRAIN_SEEDS, *DEV_SEEDS):
         if not _checkpoint(seed).exists():
             torch.save(train_coder(seed, arguments.steps, speech).state_dict(), _checkpoint(seed))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tools.train.data.attacks import griffin_lim, lpc, neural, phase_vocoder, spectral, world
+from tools.train.data.attacks import griffin_lim, lpc, melgan, neural, phase_vocoder, spectral, vocoder, world
 from voiceid.types import Samples
 
 System = Callable[[Samples, np.random.Generator], Samples]
@@ -22,9 +22,13 @@ TRAIN_SYSTEMS: dict[str, System] = {
     "phase-drift": spectral.phase_drift,
     "images": spectral.images,
     "neural": neural.copy,
+    "melgan": melgan.copy,
+    "vocoder-upsampling": vocoder.copier("upsampling-256"),
+    "vocoder-spectral": vocoder.copier("spectral-160"),
 }
 DEV_SYSTEMS: dict[str, System] = {
     "phase-vocoder-shift": phase_vocoder.shift,
     "phase-vocoder-stretch": phase_vocoder.stretch,
     "neural-unseen": neural.dev_copy,
+    "vocoder-unseen": vocoder.copier("upsampling-160"),
 }
