@@ -287,6 +287,7 @@ def main() -> None:
         trainer.resume(options.start_from, weights_only=True)
     trainer.run()
     report = {"recipe": asdict(recipe), "banks": options.banks, "hours": voices.hours, "history": trainer.history}
+    report["start_from"] = str(options.start_from) if options.start_from else None
     (folder / "report.json").write_text(json.dumps(report, indent=1), "utf-8")
 
 

@@ -185,6 +185,7 @@ def main() -> None:
         recipe = run["recipe"]
         command += f" --banks {' '.join(run['banks'])} --steps {recipe['steps']} --rate {recipe['rate']}"
         command += f" --margin-weight {recipe['margin_weight']} --margin-from {recipe['margin_from']}"
+        command += f" --start-from {run['start_from']}" if run.get("start_from") else ""
     card = replace(card, version=options.version, command=command)
 
     bare = verify_model(read_card(write_card(card, folder)), folder)

@@ -50,9 +50,9 @@ def join(tables: Iterable[Table]) -> Table:
     return Table(*(np.concatenate([getattr(part, column) for part in parts]) for column in columns))
 
 
-def simulated(split: Split, *, seed: int = 0) -> Table:
+def simulated(split: Split) -> Table:
     """Features of every shard that :mod:`tools.train.data.liveness_set` wrote for ``split``."""
-    paths = tqdm(shards(split, seed=seed), desc=f"features {split}", unit="shard")
+    paths = tqdm(shards(split), desc=f"features {split}", unit="shard")
     return join(_cached(path.stem, lambda path=path: read_shard(path)) for path in paths)
 
 
