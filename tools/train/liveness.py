@@ -222,7 +222,7 @@ def card(
         schema=SCHEMA,
         name="liveness",
         role="liveness",
-        version="1.0.0",
+        version="1.1.0",
         description="Loudspeaker replay detector: VOID-97 and band dynamics, rank-transformed, RBF-kernel SVMs",
         file="liveness.onnx",
         sha256="",

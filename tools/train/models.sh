@@ -44,8 +44,8 @@ step tools.train.spoofing "$cache/spoofing/light" --steps 6000 --rate 2e-3 --dev
 step tools.train.spoofing_card "$cache/spoofing/light/last.pt"
 
 # Liveness: simulated replay; support vector machines, on the CPU.
-step tools.train.data.liveness_set --split train --pairs 4000
-for split in dev test; do step tools.train.data.liveness_set --split "$split" --pairs 1000; done
+step tools.train.data.liveness_set --split train --pairs 2400
+for split in dev test; do step tools.train.data.liveness_set --split "$split" --pairs 600; done
 step tools.train.liveness train
 
 # Fusion of the three.
