@@ -141,6 +141,8 @@ def copy_of(samples: Samples, systems: dict[str, System], random: np.random.Gene
     weights = np.array([WEIGHTS.get(name, 1.0) for name in names])
     name = str(random.choice(names, p=weights / weights.sum()))
     copy = systems[name](samples, random)
+    if not np.isfinite(copy).all():
+        raise SystemExit(f"{name} gave a copy that is not finite; train or fetch it again")
     if random.random() < 1 / 6:
         copy = spliced_band(samples, copy[: len(samples)], random)
     return name, copy

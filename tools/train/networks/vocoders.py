@@ -131,7 +131,7 @@ class Spectral(nn.Module):
 
     def forward(self, mel: Tensor) -> Tensor:
         magnitude, phase = self.head(self.blocks(self.first(mel))).float().chunk(2, dim=1)
-        spectrum = torch.polar(magnitude.clamp_max(5.0).exp(), phase)
+        spectrum = torch.polar(magnitude.clamp_max(4.0).exp(), phase)
         return torch.istft(spectrum, self.fft, self.hop, window=self.window)
 
 

@@ -30,6 +30,8 @@ SPECTRAL_SHARE = 0.65
 """Share of the steps before the discriminators join in."""
 SAVE_EVERY = 200
 CLIPS = 2_000
+RATE = 5e-4
+"""Highest learning rate; at twice that the spectral kind diverges."""
 RMS = 0.05
 """Level at which a vocoder hears: the level policy's -26 dBFS."""
 
@@ -42,7 +44,7 @@ class Trainer:
         self.path, self.steps, self.step = _checkpoint(name), steps, 0
         self.mel = MelSpectrogram(SHAPES[name])
         self.generator, self.discriminators = generator(SHAPES[name]), Discriminators()
-        self.optimiser = torch.optim.AdamW(self.generator.parameters(), 1e-3, betas=(0.8, 0.99))
+        self.optimiser = torch.optim.AdamW(self.generator.parameters(), RATE, betas=(0.8, 0.99))
         self.judge_optimiser = torch.optim.AdamW(self.discriminators.parameters(), 3e-4, betas=(0.8, 0.99))
         if self.path.exists():
             state = torch.load(self.path, weights_only=True)
@@ -69,12 +71,15 @@ class Trainer:
     def _learn(self, segments: Samples) -> dict[str, float]:
         real = torch.from_numpy(segments)
         share = self.step / self.steps
-        for optimiser, rate in ((self.optimiser, 1e-3), (self.judge_optimiser, 3e-4)):
+        for optimiser, rate in ((self.optimiser, RATE), (self.judge_optimiser, 3e-4)):
             for group in optimiser.param_groups:
                 group["lr"] = rate * min(1.0, (self.step + 1) / 100, 3 * (1 - share) + 0.02)
+        mel = self.mel(real)
         with torch.autocast("cpu", torch.bfloat16):
-            fake = self.generator(self.mel(real))[:, :SEGMENT]
+            fake = self.generator(mel)[:, :SEGMENT]
         spectral = spectral_loss(fake[:, None], real[:, None])
+        if not torch.isfinite(spectral):
+            raise SystemExit(f"{self.path.stem} diverged at step {self.step}; delete {self.path} and lower RATE")
         losses, loss = {"spectral": spectral.item()}, spectral
         if share >= SPECTRAL_SHARE:
             losses["judge"] = self._teach_judges(fake.detach(), real)
@@ -104,7 +109,7 @@ class Trainer:
 def _step(optimiser: torch.optim.Optimizer, loss: Tensor) -> None:
     optimiser.zero_grad(set_to_none=True)
     loss.backward()
-    torch.nn.utils.clip_grad_norm_([p for group in optimiser.param_groups for p in group["params"]], 10.0)
+    torch.nn.utils.clip_grad_norm_([p for group in optimiser.param_groups for p in group["params"]], 1.0)
     optimiser.step()
 
 
