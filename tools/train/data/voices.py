@@ -1,7 +1,8 @@
 """Banks of speech for identity training: net speech, speaker labels and teacher embeddings.
 
 A bank is a folder: ``audio.npy`` int16 (n,) of joined utterances, ``index.json``, ``teacher.npy`` float32 (N, 192).
-Speech resampled by a factor other than one (which moves pitch and formants) counts as other speakers.
+Speech resampled by a factor other than one (which moves pitch and formants), or moved to another voice, counts as
+other speakers.
 """
 
 from __future__ import annotations
@@ -20,12 +21,15 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from tools.train.data.corpus import Split, read_index
+from tools.train.data.other_voice import Move, other_voice
 from tools.train.teachers.campplus import DIMENSION, CamPlusPlus, cache_folder
 from voiceid.audio import prepare, read_waveform
 from voiceid.errors import AudioError
 from voiceid.types import SAMPLE_RATE, Samples, Source, Waveform
 
 MIN_SECONDS, MAX_SECONDS = 0.5, 12.0
+CLIPS_A_VOICE = 5
+"""Clips of one speaker that are moved to one other voice."""
 TEACHER_SECONDS = 4.0
 """The teacher hears at most this much of a clip ..."""
 TEACHER_CLIPS = 20
@@ -62,11 +66,18 @@ def open_bank(folder: Path) -> Bank:
     return Bank(np.load(folder / "audio.npy", mmap_mode="r"), clips, np.load(folder / "teacher.npy", mmap_mode="r"))
 
 
-def build_bank(folder: Path, sources: Iterable[tuple[Path, str, str]], speed: float = 1.0) -> None:
-    """Net speech of every (path, speaker, set) of ``sources`` into ``folder``, unless the bank is there already."""
+def build_bank(
+    folder: Path, sources: Iterable[tuple[Path, str, str]], *, speed: float = 1.0, moved: int | None = None
+) -> None:
+    """Net speech of every (path, speaker, set) of ``sources`` into ``folder``, unless the bank is there already.
+
+    With the seed ``moved`` every :data:`CLIPS_A_VOICE` clips of a speaker, or every one of nobody known, get another
+    voice.
+    """
     if (folder / "index.json").is_file():
         return
     folder.mkdir(parents=True, exist_ok=True)
+    heard: Counter[str] = Counter()
     clips: list[Clip] = []
     parts: list[NDArray[np.int16]] = []
     offset = 0
@@ -76,12 +87,18 @@ def build_bank(folder: Path, sources: Iterable[tuple[Path, str, str]], speed: fl
         except AudioError:
             continue
         samples = waveform.samples
+        label = speaker
         if speed != 1.0:
+            label = speaker and f"{speaker}x{speed:g}"
             samples = soxr.resample(samples, SAMPLE_RATE * speed, SAMPLE_RATE).astype(np.float32)
+        if moved is not None:
+            label = speaker and f"{speaker}m{moved}.{heard[speaker] // CLIPS_A_VOICE}"
+            voice = np.random.default_rng([moved, *(label or path.name).encode()])
+            samples = other_voice(samples, Move.draw(voice))
         samples = prepare(Waveform(samples, Source.FILE)).net_speech()[: int(MAX_SECONDS * SAMPLE_RATE)]
         if len(samples) < MIN_SECONDS * SAMPLE_RATE:
             continue
-        label = f"{speaker}x{speed:g}" if speaker and speed != 1.0 else speaker
+        heard[speaker] += 1
         clips.append(Clip(offset, len(samples), label, name, path.name))
         parts.append((samples * 32767).astype(np.int16))
         offset += len(samples)
@@ -127,6 +144,7 @@ def synthetic_sources(folder: Path) -> list[tuple[Path, str, str]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--speed", type=float, default=1.0, help="resampling factor; not 1: other speakers")
+    parser.add_argument("--moved", type=int, metavar="SEED", help="give everybody another voice, by this seed")
     parser.add_argument("--sets", nargs="+", help="only these sets of the corpus")
     parser.add_argument("--synthetic", type=Path, help="folder of synthetic speech instead of the corpus")
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
@@ -134,11 +152,12 @@ def main() -> None:
     torch.set_num_threads(1)
     source = options.synthetic
     name = (source.name if source else "corpus") + (f"-x{options.speed:g}" if options.speed != 1 else "")
+    name += f"-moved{options.moved}" if options.moved is not None else ""
     folder = cache_folder("identity") / "banks" / name
     sources = synthetic_sources(source) if source else corpus_sources("train")
     if options.sets:
         sources = [row for row in sources if row[2] in options.sets]
-    build_bank(folder, sources, options.speed)
+    build_bank(folder, sources, speed=options.speed, moved=options.moved)
     embed_bank(folder, options.device)
 
 
