@@ -11,8 +11,8 @@ import pytest
 from tests.cli_helpers import voiceid
 from voiceid.cli.config_file import set_key, to_toml
 from voiceid.cli.exit_codes import ExitCode
-from voiceid.cli.files import write_file
 from voiceid.errors import SettingsError
+from voiceid.output_file import write_file
 from voiceid.settings import Settings, load_settings
 
 

@@ -22,7 +22,7 @@ from voiceid.types import Outcome
 
 def run_process(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", "from voiceid.cli.main import main; main()", *arguments],
+        [sys.executable, "-c", "from voiceid.cli.start import main; main()", *arguments],
         capture_output=True,
         text=True,
         env={**os.environ, **environment},
@@ -134,7 +134,7 @@ def test_a_full_output_device_is_a_system_error() -> None:
         pytest.skip("this system has no /dev/full")
     with Path("/dev/full").open("w") as full:
         ran = subprocess.run(
-            [sys.executable, "-c", "from voiceid.cli.main import main; main()", "config", "show", "--json"],
+            [sys.executable, "-c", "from voiceid.cli.start import main; main()", "config", "show", "--json"],
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
