@@ -181,9 +181,7 @@ def _records(folder: Path, key: Path) -> Check:
     except CredentialError as error:
         return Check("records", Status.FAIL, str(error), "see 'device key' above")
     except VoiceIdError as error:
-        advice = (
-            "do as it says; if that cannot be done, restore the vault from a backup or start a new one with --vault"
-        )
+        advice = "do as it says; where that cannot be done, restore the vault from a backup or start a new one"
         return Check("records", Status.FAIL, str(error), advice)
     if problems:
         return Check("records", Status.FAIL, "; ".join(problems), "restore these records, or delete and enrol the user")
