@@ -110,11 +110,7 @@ class Vault:
         return files.exists(folder / _FORMAT)
 
     def check_writable(self) -> None:
-        """Fail before somebody speaks where nothing could be stored afterwards.
-
-        Raises:
-            VaultError: read-only, or another user's.
-        """
+        """Fail before somebody speaks where nothing could be stored afterwards."""
         files.check_writable(self.folder, self._users, self._relying_parties)
 
     def list_users(self) -> tuple[UserSummary, ...]:
