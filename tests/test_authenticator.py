@@ -3,6 +3,9 @@
 import contextlib
 import dataclasses
 import json
+import os
+import signal
+import time
 
 import pytest
 from fido2.server import Fido2Server
@@ -15,7 +18,7 @@ from tests.vault_helpers import DEVICE_KEY, NONCE, OTHER_KEY, RP, Party, accepte
 from voiceid.credentials.authenticator import AAGUID, Authenticator
 from voiceid.credentials.rp_id import check_rp_id
 from voiceid.enrolment.vault import Vault
-from voiceid.errors import CredentialError, EnvelopeError, UnknownUserError
+from voiceid.errors import ClockError, CredentialError, EnvelopeError, UnknownUserError
 from voiceid.types import Decision, Outcome, Source
 
 
@@ -157,6 +160,32 @@ def test_an_impossible_request_spends_no_counter(ada):
         with pytest.raises(EnvelopeError):
             ada.authenticate(**fields)
     assert ada.authenticate(purpose="Pay 12 € to Bob").contents.counter == 1
+
+
+def test_a_registration_that_was_not_delivered_is_not_stored(ada):
+    def lose(_):
+        raise BrokenPipeError("nobody reads")
+
+    with pytest.raises(BrokenPipeError):
+        ada.register(deliver=lose)
+    child = os.fork()
+    if child == 0:
+        ada.register(deliver=lambda _: os.kill(os.getpid(), signal.SIGKILL))
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+    assert ada.authenticator.check_credential("Ada", rp_id=RP) == ada.registered.credential
+    heard = []
+    assert ada.register(deliver=heard.append) == heard[0]
+    assert ada.authenticator.check_credential("Ada", rp_id=RP) == heard[0].credential
+
+
+def test_a_clock_that_shows_no_date_signs_and_registers_nothing(ada, monkeypatch):
+    monkeypatch.setattr(time, "time_ns", lambda: -(10**9))
+    for attempt in (ada.register, ada.authenticate):
+        with pytest.raises(ClockError, match="1969-12-31"):
+            attempt()
+    monkeypatch.undo()
+    assert ada.authenticate().contents.counter == 1
 
 
 def test_impossible_registrations_are_refused(ada):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,10 +16,11 @@ import soundfile
 import soxr
 
 from tests.cli_helpers import need_shipped_models, voiceid, write_nan, write_sparse_hour
-from tests.vault_helpers import make_template
+from tests.vault_helpers import NONCE, RP, accepted, make_template
 from voiceid.audio import read_waveform
 from voiceid.cli.exit_codes import ExitCode
-from voiceid.credentials.keys import create_device_key
+from voiceid.credentials.authenticator import Authenticator
+from voiceid.credentials.keys import create_device_key, load_device_key
 from voiceid.enrolment.vault import Vault
 
 COMMANDS = {
@@ -54,6 +57,7 @@ def files(tmp_path: Path, speech: Path) -> dict[str, Path]:
     made["hour"] = write_sparse_hour(tmp_path / "hour.wav")
     made["missing"] = tmp_path / "missing.wav"
     made["folder"] = tmp_path
+    made["long"] = tmp_path / ("x" * 256)
     return made
 
 
@@ -68,6 +72,7 @@ def files(tmp_path: Path, speech: Path) -> dict[str, Path]:
         ("hour", "3600 s long; cut it"),
         ("missing", "no such audio file"),
         ("folder", "no such audio file"),
+        ("long", "File name too long"),
     ],
 )
 @pytest.mark.parametrize("command", COMMANDS)
@@ -103,7 +108,6 @@ def test_other_rates_and_channel_counts_are_judged(tmp_path: Path, speech: Path,
         ("ada\n", "control character"),
         ("\u202eada", "formatting character"),
         ("ada\N{GRINNING FACE}", "emoji or symbol"),
-        ("", "0 characters"),
         ("a" * 65, "65 characters"),
         (" ada", "must start with"),
     ],
@@ -231,3 +235,150 @@ def test_a_picture_of_an_unknown_kind_is_a_wrong_option(tmp_path: Path, speech: 
     for name in ("picture.xyz", "."):
         ran = voiceid("explain", speech, "--plot", tmp_path / name)
         assert ran.code is ExitCode.USAGE and ".png" in ran.err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("authenticate", "ada", "x.wav", "--credential", ""),
+        ("authenticate", "ada", "x.wav", "-o", ""),
+        ("authenticate", "ada", "x.wav", "--purpose="),
+        ("credentials", "register", "ada", "x.wav", "--user-handle", ""),
+        ("users", "list", "--vault", ""),
+        ("config", "show", "--config="),
+        ("verify", "", "x.wav"),
+    ],
+)
+def test_what_is_empty_is_not_taken_for_what_was_not_given(arguments: tuple[str, ...]) -> None:
+    ran = voiceid(*arguments, "--json")
+    option = next((a.rstrip("=") for a in reversed(arguments) if a.startswith("-")), "an argument")
+    assert ran.code is ExitCode.USAGE and f"{option} is empty" in ran.error["message"]
+
+
+@pytest.fixture
+def no_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever loads models fails with code 22."""
+    (tmp_path / "no-models").mkdir()
+    monkeypatch.setenv("VOICEID_MODELS", str(tmp_path / "no-models"))
+
+
+@pytest.fixture
+def registered(vault: Path) -> Path:
+    """The vault with a credential of Ada's in it."""
+    key = load_device_key(vault / "device.key")
+    authenticator = Authenticator(Vault.open(vault, key), key)
+    authenticator.register("ada", rp_id=RP, challenge=NONCE, decision=accepted("ada"))
+    return vault
+
+
+REQUEST = ("ada", "--relying-party", RP, "--challenge", "A" * 32)
+
+
+@pytest.mark.usefixtures("no_models")
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("authenticate", *REQUEST, "--purpose", "pay\n"), ExitCode.ENVELOPE),
+        (("authenticate", *REQUEST, "--challenge", "A" * 1400), ExitCode.ENVELOPE),
+        (("authenticate", *REQUEST, "--relying-party", "Shop"), ExitCode.CREDENTIAL),
+        (("authenticate", *REQUEST, "--credential", "A" * 32), ExitCode.CREDENTIAL),
+        (("authenticate", *REQUEST, "-o", "/no/where"), ExitCode.SYSTEM),
+        (("authenticate", *REQUEST, "-o", "/"), ExitCode.SYSTEM),
+        (("authenticate", *REQUEST, "-o", "/proc/version/x"), ExitCode.SYSTEM),
+        (("authenticate", *REQUEST, "-o", "x" * 256), ExitCode.SYSTEM),
+        (("authenticate", *REQUEST), ExitCode.MODEL),
+        (("credentials", "register", *REQUEST, "--relying-party", "Shop"), ExitCode.CREDENTIAL),
+        (("credentials", "register", *REQUEST, "--user-handle", "A" * 100), ExitCode.CREDENTIAL),
+        (("credentials", "register", *REQUEST, "-o", "/no/where"), ExitCode.SYSTEM),
+        (("credentials", "register", *REQUEST), ExitCode.MODEL),
+    ],
+)
+def test_a_request_is_checked_before_models_are_loaded(
+    registered: Path, speech: Path, tmp_path: Path, arguments: tuple[str, ...], code: ExitCode
+) -> None:
+    output = () if "-o" in arguments or arguments[0] != "authenticate" else ("-o", tmp_path / "out")
+    ran = voiceid(*arguments, speech, *output, "--vault", registered, "--json")
+    assert ran.code is code and ran.out == ""
+
+
+@pytest.mark.usefixtures("no_models")
+def test_a_read_only_vault_is_told_before_models_are_loaded(tiny_disk: Path, registered: Path, speech: Path) -> None:
+    folder = tiny_disk / "vault"
+    shutil.copytree(registered, folder)
+    subprocess.run(["mount", "-o", "remount,ro", tiny_disk], check=True)
+    for command in (
+        ("enroll", "bob"),
+        ("users", "reenroll", "ada", "--yes"),
+        ("credentials", "register", *REQUEST),
+        ("authenticate", *REQUEST, "-o", "/dev/null"),
+    ):
+        ran = voiceid(*command, speech, "--vault", folder, "--json")
+        assert ran.code is ExitCode.VAULT and "read-only" in ran.error["message"]
+
+
+@pytest.mark.usefixtures("no_models")
+@pytest.mark.parametrize("seconds", [-1, 253_402_300_800, 10**12])
+def test_a_clock_that_shows_no_date_stops_what_would_store_it(
+    registered: Path, speech: Path, monkeypatch: pytest.MonkeyPatch, seconds: int
+) -> None:
+    monkeypatch.setattr(time, "time_ns", lambda: seconds * 10**9)
+    for command in (
+        ("enroll", "bob"),
+        ("users", "reenroll", "ada", "--yes"),
+        ("credentials", "register", *REQUEST),
+        ("authenticate", *REQUEST, "-o", "/dev/null"),
+    ):
+        ran = voiceid(*command, speech, "--vault", registered, "--json")
+        assert ran.code is ExitCode.SYSTEM and "timedatectl" in ran.error["message"]
+
+
+@pytest.mark.parametrize(("seconds", "shown"), [(0, "1970-01-01 00:00 UTC"), (10**12, "no date"), (2**60, "no date")])
+def test_any_stored_time_can_be_shown(vault: Path, seconds: int, shown: str) -> None:
+    key = load_device_key(vault / "device.key")
+    Vault.open(vault, key).save_template(dataclasses.replace(make_template("eve"), created=seconds))
+    for command in (("users", "list"), ("users", "show", "eve")):
+        assert shown in voiceid(*command, "--vault", vault).out
+    assert {"eve": seconds}.items() <= {
+        user["name"]: user["created"] for user in voiceid("users", "list", "--vault", vault, "--json").json
+    }.items()
+
+
+def make_pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def make_huge(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(2**40)
+
+
+@pytest.mark.parametrize(
+    ("make", "problem"),
+    [
+        (make_pipe, "not a regular file"),
+        (Path.mkdir, "not a regular file"),
+        (lambda path: path.symlink_to("/dev/zero"), "not a regular file"),
+        (make_huge, "larger than"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        (("config", "show", "--config", "FILE"), ExitCode.SETTINGS),
+        (("models", "use", "FILE"), ExitCode.MODEL),
+        (("benchmark", "x.wav", "--compare", "FILE"), ExitCode.SETTINGS),
+        (("users", "list", "--vault", "VAULT"), ExitCode.VAULT),
+    ],
+)
+def test_what_is_no_ordinary_file_is_refused_at_once(
+    tmp_path: Path, vault: Path, make: Callable[[Path], object], problem: str, command: tuple[str, ...], code: ExitCode
+) -> None:
+    file = tmp_path / "file.json"
+    if "VAULT" in command:
+        file = vault / "format"
+        file.unlink()
+    make(file)
+    arguments = [{"FILE": str(file), "VAULT": str(vault)}.get(argument, argument) for argument in command]
+    ran = voiceid(*arguments, "--json")
+    assert ran.code is code and problem in ran.error["message"]
+    assert str(file) in ran.error["message"] or str(file.resolve()) in ran.error["message"]

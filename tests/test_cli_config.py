@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import stat
 import tomllib
 from pathlib import Path
 
@@ -11,8 +13,8 @@ import pytest
 from tests.cli_helpers import voiceid
 from voiceid.cli.config_file import set_key, to_toml
 from voiceid.cli.exit_codes import ExitCode
-from voiceid.cli.files import write_file
 from voiceid.errors import SettingsError
+from voiceid.output_file import check_file, write_file
 from voiceid.settings import Settings, load_settings
 
 
@@ -71,6 +73,28 @@ def test_set_key_leaves_a_file_alone_that_it_would_break(tmp_path: Path, text: s
     with pytest.raises(SettingsError, match='identity = "first"'):
         set_key(path, "models", "identity", "first")
     assert path.read_text() == text
+
+
+def test_new_files_are_private_and_old_ones_keep_their_mode(tmp_path: Path) -> None:
+    new, old, config = tmp_path / "new", tmp_path / "old", tmp_path / "deep" / "er" / "config.toml"
+    old.touch(0o640)
+    mask = os.umask(0)
+    try:
+        write_file(new, b"one")
+        write_file(old, b"two")
+        set_key(config, "models", "identity", "first")
+    finally:
+        os.umask(mask)
+    modes = [stat.S_IMODE(path.stat().st_mode) for path in (new, old, config, config.parent, config.parents[1])]
+    assert modes == [0o600, 0o640, 0o644, 0o755, 0o755]
+
+
+def test_an_output_is_refused_beforehand_where_it_could_not_be_written(tmp_path: Path) -> None:
+    for good in (tmp_path / "new", Path("/dev/null")):
+        check_file(good)
+    for bad in (tmp_path, tmp_path / "no" / "where", tmp_path / ("x" * 256), Path("/proc/version/x")):
+        with pytest.raises(OSError, match=re.escape(str(bad))):
+            check_file(bad)
 
 
 def test_output_goes_through_links_and_into_pipes_and_replaces_neither(tmp_path: Path) -> None:

@@ -74,6 +74,18 @@ def test_damaged_models_stop_start_up(models: Path, damage: Any, message: str, s
         assert ran.code is ExitCode.MODEL and ran.out == "" and "liveness" in ran.error["message"]
 
 
+def test_config_check_tells_a_wrong_configuration_from_a_wrong_model(models: Path, tmp_path: Path) -> None:
+    config = tmp_path / "config.toml"
+    for text, code in (
+        ("", ExitCode.ACCEPTED),
+        ("[models]\nthreads = 0\n", ExitCode.SETTINGS),
+        ("[models]\nunits = 'liveness'\n", ExitCode.MODEL),
+    ):
+        config.write_text(text)
+        for command in (("config", "check"), ("models", "verify")):
+            assert voiceid(*command, "--config", config).code is code
+
+
 def test_use_writes_the_configuration(models: Path, tmp_path: Path) -> None:
     config, other = tmp_path / "config.toml", tmp_path / "other"
     other.mkdir()
@@ -98,3 +110,7 @@ def test_no_models_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("VOICEID_MODELS", str(tmp_path))
     ran = voiceid("models", "list", "--json")
     assert ran.code is ExitCode.MODEL and ran.error["message"].startswith("no model cards found")
+    monkeypatch.setenv("VOICEID_MODELS", str(tmp_path / "none"))
+    for command in (("models", "list"), ("models", "verify"), ("config", "check")):
+        ran = voiceid(*command, "--json")
+        assert ran.code is ExitCode.MODEL and "VOICEID_MODELS names" in ran.error["message"]

@@ -22,7 +22,7 @@ from voiceid.types import Outcome
 
 def run_process(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", "from voiceid.cli.main import main; main()", *arguments],
+        [sys.executable, "-c", "from voiceid.cli.start import main; main()", *arguments],
         capture_output=True,
         text=True,
         env={**os.environ, **environment},
@@ -134,12 +134,50 @@ def test_a_full_output_device_is_a_system_error() -> None:
         pytest.skip("this system has no /dev/full")
     with Path("/dev/full").open("w") as full:
         ran = subprocess.run(
-            [sys.executable, "-c", "from voiceid.cli.main import main; main()", "config", "show", "--json"],
+            [sys.executable, "-c", "from voiceid.cli.start import main; main()", "config", "show", "--json"],
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
         )
     assert ran.returncode == ExitCode.SYSTEM and "No space left" in ran.stderr and "Traceback" not in ran.stderr
+
+
+PROGRAM = (sys.executable, "-c", "from voiceid.cli.start import main; main()")
+
+
+@pytest.mark.parametrize("arguments", [("config", "show"), ("config", "show", "--json"), ("--help",)])
+def test_a_standard_output_that_nobody_reads_is_a_system_error(arguments: tuple[str, ...]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    ran = subprocess.run([*PROGRAM, *arguments], stdout=writer, stderr=subprocess.PIPE, text=True)
+    os.close(writer)
+    assert ran.returncode == ExitCode.SYSTEM and len(ran.stderr.splitlines()) == 1
+    assert "standard output: closed before all of the result was written" in ran.stderr
+
+
+@pytest.mark.parametrize(("closed", "code"), [("0<&-", 25), ("1>&-", 28), ("2>&-", 25), ("0<&- 1>&- 2>&-", 28)])
+def test_closed_standard_streams_are_told_and_no_file_takes_their_place(tmp_path: Path, closed: str, code: int) -> None:
+    command = ["sh", "-c", f'"$@" {closed}', "sh", *PROGRAM, "users", "list", "--vault", str(tmp_path)]
+    ran = subprocess.run(command, capture_output=True, text=True)
+    assert ran.returncode == code and ran.stdout == ""
+    assert ("standard output: closed; send it to a file" in ran.stderr) == (closed == "1>&-")
+
+
+@pytest.mark.parametrize("module", ["typer", "voiceid.cli.group", "voiceid.cli.users", "cryptography"])
+def test_an_interrupt_while_modules_load_ends_with_one_line_and_code_130(tmp_path: Path, module: str) -> None:
+    script = (
+        "import os, signal, sys\n"
+        "class Interrupting:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        f"        if name == {module!r}:\n            os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Interrupting())\n"
+        "from voiceid.cli.start import main\nmain()"
+    )
+    (tmp_path / "format").touch()
+    command = [sys.executable, "-c", script, "users", "list", "--vault", str(tmp_path), "--json"]
+    ran = subprocess.run(command, capture_output=True, text=True)
+    assert ran.returncode == ExitCode.INTERRUPTED and ran.stdout == ""
+    assert json.loads(ran.stderr)["error"]["message"] == "interrupted"
 
 
 def test_pipes_get_no_colour_and_terminals_obey_no_color() -> None:

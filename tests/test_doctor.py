@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,39 @@ def test_missing_models_fail(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     assert ran.code is ExitCode.CHECK_FAILED and ran.json["ok"] is False
     check = next(check for check in ran.json["checks"] if check["name"] == "models")
     assert check["status"] == "fail" and "no such model card" in check["detail"] and check["advice"]
+
+
+@pytest.mark.parametrize(
+    ("folder", "config", "advice"),
+    [
+        ("/nope", "", "VOICEID_MODELS says where the models are"),
+        ("", "[models]\nunits = '/nope/units.json'\n", "[models] in the configuration"),
+    ],
+)
+def test_the_advice_about_models_fits_the_cause(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, folder: str, config: str, advice: str
+) -> None:
+    monkeypatch.setenv("VOICEID_MODELS", folder)
+    (tmp_path / "config.toml").write_text(config)
+    check = find(run_checks(tmp_path / "config.toml", tmp_path / "v"), "models")
+    assert check.status is Status.FAIL and "/nope" in check.detail and advice in check.advice
+
+
+def test_the_advice_about_the_device_key_fits_the_cause(vault: Path) -> None:
+    (vault / "device.key").chmod(0o644)
+    assert "only this user can read" in find(run_checks(None, vault), "device key").advice
+    assert "device key" in find(run_checks(None, vault), "records").advice
+
+
+def test_a_clock_that_shows_no_date_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(time, "time_ns", lambda: 10**12 * 10**9)
+    check = find(run_checks(None, tmp_path / "v"), "clock")
+    assert check.status is Status.FAIL and "no date" in check.detail
+
+
+def test_a_path_that_cannot_exist_fails_its_checks_and_no_other(tmp_path: Path) -> None:
+    checks = run_checks(None, tmp_path / ("x" * 256))
+    assert find(checks, "vault").status is Status.FAIL and find(checks, "clock").status is Status.OK
 
 
 def test_every_problem_comes_with_advice(tmp_path: Path) -> None:

@@ -158,7 +158,7 @@ def test_speech_from_the_microphone_is_signed_as_such(
     soundfile.write(spoken, read_waveform(next(accepted)).samples, 16_000)
     arguments = ["authenticate", "ada", "--microphone", *map(str, party), "-o", str(tmp_path / "envelope"), "--json"]
     agent = subprocess.Popen(
-        [sys.executable, "-c", "from voiceid.cli.main import main; main()", *arguments],
+        [sys.executable, "-c", "from voiceid.cli.start import main; main()", *arguments],
         env={**null_sink, "VOICEID_MODELS": str(lenient_models)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -22,6 +22,7 @@ from voiceid.errors import CredentialError, EnrolmentError, ModelError
 from voiceid.models.card import ROLES
 from voiceid.pipeline import AuthenticationRequest, Pipeline
 from voiceid.relying_party import verify, verify_registration
+from voiceid.scoring.identity import IdentityModel
 from voiceid.settings import ModelSettings, Settings
 from voiceid.types import SAMPLE_RATE, Outcome, QualityFault, Source, Waveform
 
@@ -155,6 +156,18 @@ def test_identification_is_open_set(
     unknown = pipeline.identify(clips(corpus, "ls2094", 1)[0], [other, template])
     assert unknown.name is None
     assert {name for name, _ in unknown.candidates} == {"ada", "bob"}
+
+
+def test_identifying_embeds_the_utterance_once(
+    pipeline: Pipeline, template: Template, owner_clips: list[Waveform], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = len(pipeline.prepare(owner_clips[6]).net_speech())
+    embedded = []
+    embed = IdentityModel.embed
+    monkeypatch.setattr(IdentityModel, "embed", lambda self, x: (embedded.append(len(x)), embed(self, x))[1])
+    decision = pipeline.identify(owner_clips[6], [template]).decision
+    assert embedded.count(whole) == 1
+    assert decision == dataclasses.replace(pipeline.decide(owner_clips[6], template), timings=decision.timings)
 
 
 def test_enrolment_refuses_silence_strangers_and_too_little(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -33,6 +35,7 @@ def test_scores_show_in_the_picture(tmp_path: Path, utterance: Utterance) -> Non
     drawn = []
     for spoofing in (-4.0, 4.0):
         path = tmp_path / f"{spoofing}.png"
+        mask = os.umask(0)
         plot_decision(
             path,
             utterance=utterance,
@@ -41,6 +44,8 @@ def test_scores_show_in_the_picture(tmp_path: Path, utterance: Utterance) -> Non
             codebook=100,
             title="a title",
         )
+        os.umask(mask)
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
         drawn.append(matplotlib_image.imread(path))
     assert drawn[0].shape[0] > 700 and drawn[0].shape[1] > 900
     assert not np.array_equal(drawn[0], drawn[1])

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from voiceid.cli.config_file import to_toml
 from voiceid.errors import SettingsError
 from voiceid.settings import Settings, load_settings
 
@@ -33,13 +34,28 @@ def test_values_reach_the_settings(tmp_path: Path) -> None:
         ('[quality]\nmin_snr_db = "high"\n', "min_snr_db is 'high'; expected float"),
         ("[quality]\nmin_snr_db = true\n", "min_snr_db is True"),
         ("[models]\nthreads = 1.5\n", "threads is 1.5; expected int"),
-        ("[models]\nthreads = 0\n", "threads must lie between"),
+        ("[models]\nthreads = 0\n", "threads is 0; it must lie between 1 and 64"),
         ('[models]\noperating_point = "lax"\n', "operating_point is 'lax'; use one of"),
         ("quality = 3\n", "quality: expected a table, found int"),
         ("[quality\n", "not valid TOML"),
-        ("[quality]\nmin_net_speech = 0.1\n", "at least 0.5 s"),
+        ("[quality]\nmin_net_speech = 0.1\n", "min_net_speech is 0.1; it must lie between 0.5 and 60"),
         ("[enrolment]\nsame_speaker_llr = nan\n", "same_speaker_llr is not a number"),
         ("[paths]\nvault = '~no-such-user/v'\n", "no such home folder"),
+        ("[paths]\nvault = ''\n", "vault is ''; it must not be empty"),
+        ("[paths]\ndevice_key = ''\n", "device_key is ''; it must not be empty"),
+        ('[paths]\nvault = "/a\\u0000b"\n', "or hold a NUL character"),
+        ('[models]\nunits = "a\\u0000b"\n', "or hold a NUL character"),
+        ("[models]\nidentity = ' '\n", "identity is ' '; it must not be empty"),
+        ("[quality]\nmin_speech_dbfs = 1e308\n", "min_speech_dbfs is 1e+308; it must lie between -120 and 0"),
+        ("[quality]\nmin_snr_db = -inf\n", "min_snr_db is -inf; it must lie between 0 and 60"),
+        ("[quality]\nmax_clipped = -0.1\n", "it must lie between 0 and 1"),
+        ("[enrolment]\nmin_net_speech = 0\n", "min_net_speech is 0; it must lie between 1 and 600"),
+        ("[enrolment]\nmin_utterances = -3\n", "it must lie between 1 and 100"),
+        (f"[quality]\nmin_snr_db = {'9' * 400}\n", "min_snr_db is larger than any float"),
+        (f"[models]\nthreads = {'9' * 5000}\n", "not valid TOML"),
+        (f"[models]\nthreads = 0x{'f' * 5000}\n", "threads is a number of thousands of digits"),
+        (f"[models]\nunits = {'[' * 50_000}\n", "not valid TOML"),
+        (f"[models]\nthreads = '{'x' * 5000}'\n", "expected int"),
     ],
 )
 def test_a_mistake_is_named(tmp_path: Path, text: str, message: str) -> None:
@@ -49,6 +65,13 @@ def test_a_mistake_is_named(tmp_path: Path, text: str, message: str) -> None:
         load_settings(path)
     assert message in str(caught.value)
     assert str(path) in str(caught.value)
+    assert len(str(caught.value)) < len(str(path)) + 300
+
+
+def test_the_defaults_lie_in_their_ranges(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text(to_toml(Settings()))
+    assert load_settings(path) == Settings()
 
 
 def test_no_file_means_defaults_unless_it_was_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from enum import StrEnum, unique
 from pathlib import Path
 
-from voiceid.errors import VoiceIdError
-from voiceid.settings import Settings, default_config_path, load_settings
+from voiceid.errors import ClockError, CredentialError, VoiceIdError
+from voiceid.settings import ModelSettings, Settings, default_config_path, load_settings
+from voiceid.wall_clock import show_moment, unix_seconds
 
 MIN_FREE_MIB = 20
 ADVISED_FREE_MIB = 200
@@ -49,20 +50,28 @@ def run_checks(config: Path | None = None, vault: Path | None = None) -> tuple[C
     settings, configuration = _configuration(config)
     folder = vault or settings.paths.vault
     key = settings.paths.device_key or folder / "device.key"
-    checks: tuple[Callable[[], Check], ...] = (
-        _python,
-        lambda: configuration,
-        lambda: _models(settings),
-        _portaudio,
-        _microphones,
-        lambda: _vault(folder),
-        lambda: _device_key(folder, key),
-        lambda: _records(folder, key),
-        _clock,
-        lambda: _disk(folder),
-        _memory,
-    )
-    return tuple(check() for check in checks)
+    checks: dict[str, Callable[[], Check]] = {
+        "python": _python,
+        "configuration": lambda: configuration,
+        "models": lambda: _models(settings),
+        "portaudio": _portaudio,
+        "microphone": _microphones,
+        "vault": lambda: _vault(folder),
+        "device key": lambda: _device_key(folder, key),
+        "records": lambda: _records(folder, key),
+        "clock": _clock,
+        "disk": lambda: _disk(folder),
+        "memory": _memory,
+    }
+    return tuple(_made(name, check) for name, check in checks.items())
+
+
+def _made(name: str, check: Callable[[], Check]) -> Check:
+    """What ``check`` finds, also where the system does not even let it look."""
+    try:
+        return check()
+    except (OSError, VoiceIdError) as error:
+        return Check(name, Status.FAIL, str(error), "name a path that can exist and that this user may see")
 
 
 def _python() -> Check:
@@ -77,7 +86,7 @@ def _configuration(path: Path | None) -> tuple[Settings, Check]:
     try:
         settings = load_settings(path)
     except VoiceIdError as error:
-        return Settings(), Check("configuration", Status.FAIL, str(error), "correct it; 'voiceid config show' helps")
+        return Settings(), Check("configuration", Status.FAIL, str(error), f"correct or remove {where}")
     return settings, Check("configuration", Status.OK, str(where) if where.exists() else f"defaults (no {where})")
 
 
@@ -88,8 +97,17 @@ def _models(settings: Settings) -> Check:
         start = time.perf_counter()
         Pipeline.load(settings)
     except VoiceIdError as error:
-        return Check("models", Status.FAIL, str(error), "reinstall voiceid, or choose others with 'voiceid models use'")
+        return Check("models", Status.FAIL, str(error), _models_advice(settings))
     return Check("models", Status.OK, f"verified and loaded in {time.perf_counter() - start:.1f} s")
+
+
+def _models_advice(settings: Settings) -> str:
+    """What to do about models, by where they come from."""
+    if os.environ.get("VOICEID_MODELS"):
+        return "VOICEID_MODELS says where the models are: correct or unset it"
+    if settings.models != ModelSettings():
+        return "[models] in the configuration names other models than the shipped ones: correct or remove it"
+    return "reinstall voiceid: its own models are missing or damaged"
 
 
 def _portaudio() -> Check:
@@ -142,7 +160,12 @@ def _device_key(folder: Path, path: Path) -> Check:
     try:
         load_device_key(path)
     except VoiceIdError as error:
-        return Check("device key", Status.FAIL, str(error), "without its key a vault cannot be opened: restore it")
+        advice = (
+            f"make {where} a file of 32 bytes that only this user can read"
+            if where.exists()
+            else "restore it from a backup: without its key a vault cannot be opened"
+        )
+        return Check("device key", Status.FAIL, str(error), advice)
     return Check("device key", Status.OK, f"{where}")
 
 
@@ -155,16 +178,23 @@ def _records(folder: Path, key: Path) -> Check:
     try:
         vault = Vault.open(folder, load_device_key(key))
         users, problems = vault.list_users(), vault.problems()
+    except CredentialError as error:
+        return Check("records", Status.FAIL, str(error), "see 'device key' above")
     except VoiceIdError as error:
-        return Check("records", Status.FAIL, str(error), "restore the vault from a backup, or start a new one")
+        advice = "do as it says; where that cannot be done, restore the vault from a backup or start a new one"
+        return Check("records", Status.FAIL, str(error), advice)
     if problems:
         return Check("records", Status.FAIL, "; ".join(problems), "restore these records, or delete and enrol the user")
     return Check("records", Status.OK, f"{len(users)} users")
 
 
 def _clock() -> Check:
-    now = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
-    if time.time() < BUILD_TIME:
+    try:
+        seconds = unix_seconds()
+    except ClockError as error:
+        return Check("clock", Status.FAIL, str(error), "set it: nobody can enrol or authenticate")
+    now = show_moment(seconds)
+    if seconds < BUILD_TIME:
         return Check("clock", Status.WARN, now, "set it (timedatectl): envelopes carry the time and may be refused")
     return Check("clock", Status.OK, now)
 

@@ -44,5 +44,9 @@ class EnvelopeError(VoiceIdError):
     """An envelope that is malformed, altered, replayed, or not meant for this relying party."""
 
 
+class ClockError(VoiceIdError):
+    """The device's clock shows a time that can be neither stored nor signed."""
+
+
 class MissingPackageError(VoiceIdError):
     """An optional package that a command needs is not installed."""

@@ -104,11 +104,14 @@ class Pipeline:
             utterance = self.prepare(waveform)
         if not utterance.quality.usable:
             return dataclasses.replace(inconclusive(utterance.quality), timings=watch.timings()), utterance
-        return self._judge(utterance, template, watch), utterance
+        embedding = self.judges.embed(utterance, watch)
+        return self._judge(utterance, embedding, template, watch), utterance
 
-    def _judge(self, utterance: Utterance, template: Template, watch: Stopwatch) -> Decision:
-        """Decide on a usable ``utterance``."""
-        judgement = self.judges.examine(utterance, template.embedding, watch)
+    def _judge(
+        self, utterance: Utterance, embedding: NDArray[np.float32], template: Template, watch: Stopwatch
+    ) -> Decision:
+        """Decide on a usable ``utterance`` and its identity ``embedding`` (d,)."""
+        judgement = self.judges.examine(utterance, embedding, template.embedding, watch)
         decision = decide(utterance.quality, judgement.evidence, judgement.voiceid, judgement.voiceid_threshold)
         return dataclasses.replace(decision, timings=watch.timings(), user=template.name)
 
@@ -118,15 +121,20 @@ class Pipeline:
         """Decide on ``waveform`` for the user of ``request`` and, only on acceptance, sign an envelope of units.
 
         Raises:
-            CredentialError: the user has no such credential; checked before the audio is looked at.
+            CredentialError, EnvelopeError, VaultError, ClockError: the request cannot be granted; checked before the
+                audio is looked at.
             EnrolmentError: the template belongs to another identity model.
         """
         try:
             template = vault.load_template(request.user)
         except UnknownUserError:
             return Authentication(not_enrolled(request.user), None)
-        credential = authenticator.check_credential(
-            request.user, rp_id=request.rp_id, credential_id=request.credential_id
+        credential = authenticator.check_request(
+            request.user,
+            rp_id=request.rp_id,
+            nonce=request.nonce,
+            credential_id=request.credential_id,
+            purpose=request.purpose,
         )
         decision, utterance = self.examine(waveform, template)
         if not decision.accepted or utterance is None:
@@ -155,20 +163,20 @@ class Pipeline:
         """
         if not templates:
             return Identification(None, not_enrolled("anybody"), ())
+        for template in templates:
+            self._check_template(template)
         watch = Stopwatch()
         with watch.stage("prepare"):
             utterance = self.prepare(waveform)
         if not utterance.quality.usable:
             return Identification(None, inconclusive(utterance.quality), ())
-        embedding = self.judges.identity.embed(utterance.net_speech())
-        for template in templates:
-            self._check_template(template)
+        embedding = self.judges.embed(utterance, watch)
         scored = sorted(
             ((self.judges.identity_score(t.embedding, embedding).llr, t) for t in templates),
             key=lambda pair: -pair[0],
         )
         llr, best = scored[0]
-        decision = self._judge(utterance, best, watch)
+        decision = self._judge(utterance, embedding, best, watch)
         if decision.accepted and decision.evidence is not None:
             needed = decision.evidence.identity.threshold + math.log(len(templates))
             if llr < needed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from voiceid.errors import MissingPackageError
 from voiceid.features.mel import log_mel
+from voiceid.output_file import write_file
 from voiceid.types import SAMPLE_RATE, Decision, Evidence, Utterance
 
 UNIT_RATE = 100
@@ -53,7 +55,9 @@ def plot_decision(
     _units(axes[3], units, codebook)
     axes[3].set_xlabel("seconds")
     axes[3].set_xlim(0, max(utterance.seconds, 0.1))
-    figure.savefig(path, dpi=110)
+    picture = io.BytesIO()
+    figure.savefig(picture, format=path.suffix[1:].lower(), dpi=110)
+    write_file(path, picture.getvalue())
 
 
 def _waveform(axis: Any, utterance: Utterance) -> None:

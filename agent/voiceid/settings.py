@@ -1,33 +1,36 @@
-"""Settings: nested frozen dataclasses, read from TOML, every key and type checked."""
+"""Settings: nested frozen dataclasses, read from TOML, every key, type and range checked."""
 
 from __future__ import annotations
 
-import dataclasses
-import math
 import os
 import tomllib
-import types
-import typing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Literal
 
 from voiceid.errors import SettingsError
+from voiceid.regular_file import read_regular
+from voiceid.tables import Between, Named, from_table
 
-T = TypeVar("T")
+MAX_CONFIG = 1 << 20
+"""Bytes of a configuration file; a full one is a thousandth of it."""
+
+LogLikelihoodRatio = Annotated[float, Between(-100, 100)]
+CardReference = Annotated[str, Named()]
+NamedPath = Annotated[Path, Named()]
 
 
 @dataclass(frozen=True, slots=True)
 class QualitySettings:
     """What an utterance must offer to be judged."""
 
-    min_net_speech: float = 1.0
+    min_net_speech: Annotated[float, Between(0.5, 60)] = 1.0
     """Seconds of speech without pauses."""
-    min_speech_dbfs: float = -55.0
+    min_speech_dbfs: Annotated[float, Between(-120, 0)] = -55.0
     """RMS level of the speech as captured."""
-    min_snr_db: float = 3.0
+    min_snr_db: Annotated[float, Between(0, 60)] = 3.0
     """Estimated signal-to-noise ratio."""
-    max_clipped: float = 0.01
+    max_clipped: Annotated[float, Between(0, 1)] = 0.01
     """Fraction of samples in flat runs at full scale."""
 
 
@@ -35,12 +38,12 @@ class QualitySettings:
 class EnrolmentSettings:
     """What a template must rest on."""
 
-    min_utterances: int = 3
-    min_net_speech: float = 8.0
+    min_utterances: Annotated[int, Between(1, 100)] = 3
+    min_net_speech: Annotated[float, Between(1, 600)] = 8.0
     """Seconds of speech over all accepted utterances."""
-    same_speaker_llr: float = 0.0
+    same_speaker_llr: LogLikelihoodRatio = 0.0
     """Least log-likelihood ratio of an utterance against those before it; verification asks for more than this."""
-    similar_user_llr: float = 0.0
+    similar_user_llr: LogLikelihoodRatio = 0.0
     """Warn when another enrolled user scores above this log-likelihood ratio."""
 
 
@@ -48,12 +51,12 @@ class EnrolmentSettings:
 class ModelSettings:
     """Which card fills each role: a card's name among the shipped models, or a path to a card."""
 
-    identity: str = "identity-pi"
-    spoofing: str = "spoofing-pi"
-    liveness: str = "liveness"
-    fusion: str = "fusion"
-    units: str = "units"
-    threads: int = 1
+    identity: CardReference = "identity-pi"
+    spoofing: CardReference = "spoofing-pi"
+    liveness: CardReference = "liveness"
+    fusion: CardReference = "fusion"
+    units: CardReference = "units"
+    threads: Annotated[int, Between(1, 64)] = 1
     """ONNX Runtime threads a session; more than one only helps an otherwise idle machine."""
     operating_point: Literal["convenience", "balanced", "strict"] = "balanced"
 
@@ -62,9 +65,9 @@ class ModelSettings:
 class PathSettings:
     """Where state lives."""
 
-    vault: Path = field(default_factory=lambda: _state_home() / "voiceid")
+    vault: NamedPath = field(default_factory=lambda: _state_home() / "voiceid")
     """Folder (0700) of encrypted templates, credentials and counters."""
-    device_key: Path | None = None
+    device_key: NamedPath | None = None
     """File of 32 random bytes; by default ``device.key`` inside the vault folder, made at the first enrolment."""
 
 
@@ -91,88 +94,26 @@ def load_settings(path: Path | None = None) -> Settings:
     """Read settings; without ``path``, from :func:`default_config_path`, which may be absent.
 
     Raises:
-        SettingsError: the file is missing (when named), not TOML, has an unknown key, or a value of the wrong type.
+        SettingsError: the file is missing (when named), not TOML, has an unknown key, or a value of the wrong
+            type or out of its range.
     """
     explicit = path is not None
     path = path or default_config_path()
     try:
-        text = path.read_text("utf-8")
+        text = read_regular(path, MAX_CONFIG).decode("utf-8")
     except FileNotFoundError:
         if explicit or os.environ.get("VOICEID_CONFIG"):
             raise SettingsError(f"{path}: no such configuration file") from None
         return Settings()
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path}: cannot be read ({error})") from error
+    except OSError as error:
+        raise SettingsError(f"{path}: cannot be read ({error.strerror})") from error
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"{path}: cannot be read as UTF-8 ({error})") from error
     try:
         table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise SettingsError(f"{path}: not valid TOML: {error}") from error
-    settings: Settings = from_table(Settings, table, where=str(path), error=SettingsError)
-    _check_ranges(settings, str(path))
-    return settings
-
-
-def from_table(cls: type[T], table: Any, *, where: str, error: type[Exception]) -> T:
-    """Build dataclass ``cls`` from a decoded TOML or JSON table; unknown, missing and mistyped keys raise ``error``."""
-    if not isinstance(table, dict):
-        raise error(f"{where}: expected a table, found {type(table).__name__}")
-    fields = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
-    if unknown := sorted(set(table) - set(fields)):
-        raise error(f"{where}: unknown key {unknown[0]!r}; known keys: {', '.join(sorted(fields))}")
-    hints = typing.get_type_hints(cls)
-    required = {
-        n for n, f in fields.items() if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
-    }
-    if missing := sorted(required - set(table)):
-        raise error(f"{where}: missing key {missing[0]!r}")
-    values = {name: _convert(hints[name], value, f"{where}: {name}", error) for name, value in table.items()}
-    return cls(**values)
-
-
-def _convert(hint: Any, value: Any, where: str, error: type[Exception]) -> Any:
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if hint is Any:
-        return value
-    if origin in (typing.Union, types.UnionType):
-        if value is None and type(None) in arguments:
-            return None
-        return _convert(next(a for a in arguments if a is not type(None)), value, where, error)
-    if origin is Literal:
-        if value not in arguments:
-            raise error(f"{where} is {value!r}; use one of {', '.join(map(repr, arguments))}")
-        return value
-    if origin is tuple and isinstance(value, list):
-        return tuple(_convert(arguments[0], item, f"{where}[{i}]", error) for i, item in enumerate(value))
-    if origin is list and isinstance(value, list):
-        return [_convert(arguments[0], item, f"{where}[{i}]", error) for i, item in enumerate(value)]
-    if origin is dict and isinstance(value, dict):
-        return {str(k): _convert(arguments[1], item, f"{where}.{k}", error) for k, item in value.items()}
-    if dataclasses.is_dataclass(hint):
-        return from_table(typing.cast(type, hint), value, where=where, error=error)
-    if hint is float and isinstance(value, float) and math.isnan(value):
-        raise error(f"{where} is not a number")
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if hint is Path and isinstance(value, str):
-        try:
-            return Path(value).expanduser()
-        except RuntimeError:
-            raise error(f"{where} is {value!r}; there is no such home folder") from None
-    if isinstance(hint, type) and isinstance(value, hint) and not (hint is int and isinstance(value, bool)):
-        return value
-    raise error(f"{where} is {value!r}; expected {getattr(hint, '__name__', hint)}")
-
-
-def _check_ranges(settings: Settings, where: str) -> None:
-    checks = (
-        (settings.quality.min_net_speech >= 0.5, "quality: min_net_speech must be at least 0.5 s"),
-        (0 <= settings.quality.max_clipped <= 1, "quality: max_clipped must lie between 0 and 1"),
-        (settings.enrolment.min_utterances >= 1, "enrolment: min_utterances must be at least 1"),
-        (1 <= settings.models.threads <= 64, "models: threads must lie between 1 and 64"),
-    )
-    for good, message in checks:
-        if not good:
-            raise SettingsError(f"{where}: {message}")
+    return from_table(Settings, table, where=str(path), error=SettingsError)
 
 
 def _state_home() -> Path:

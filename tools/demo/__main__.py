@@ -6,6 +6,7 @@ Exits with 0 if every outcome is right, 1 if one is wrong, 2 if the demo cannot 
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import platform
@@ -26,6 +27,7 @@ from tools.demo.voices import Voice, VoicesError, debian_voices, folder_voices
 from voiceid.credentials.authenticator import Authenticator
 from voiceid.enrolment.opening import open_vault
 from voiceid.errors import VoiceIdError
+from voiceid.output_file import write_file
 from voiceid.pipeline import Pipeline
 from voiceid.plotting import plot_decision
 from voiceid.settings import PathSettings, Settings
@@ -106,7 +108,9 @@ def write(done: list[Trial], folder: Path, console: Console) -> None:
     """Write a picture and the audio of every recording, and ``results.json``, into ``folder``."""
     folder.mkdir(parents=True, exist_ok=True)
     for trial in done:
-        soundfile.write(folder / f"{trial.name}.wav", trial.clip.samples, SAMPLE_RATE)
+        audio = io.BytesIO()
+        soundfile.write(audio, trial.clip.samples, SAMPLE_RATE, format="WAV")
+        write_file(folder / f"{trial.name}.wav", audio.getvalue())
         plot_decision(
             folder / f"{trial.name}.png",
             utterance=trial.utterance,
@@ -115,7 +119,7 @@ def write(done: list[Trial], folder: Path, console: Console) -> None:
             codebook=CODEBOOK,
             title=f"{trial.case.title} ({trial.clip.name})",
         )
-    (folder / "results.json").write_text(json.dumps(results(done), indent=1, ensure_ascii=False) + "\n", "utf-8")
+    write_file(folder / "results.json", (json.dumps(results(done), indent=1, ensure_ascii=False) + "\n").encode())
 
 
 if __name__ == "__main__":

@@ -19,10 +19,13 @@ from voiceid.benchmark.speech import collect_speech
 from voiceid.benchmark.stages import Run, benchmark_settings, measure
 from voiceid.errors import ModelError, SettingsError
 from voiceid.pipeline import Pipeline
+from voiceid.regular_file import read_regular
 from voiceid.settings import Settings
 from voiceid.types import Samples
 
 SCHEMA = 1
+MAX_REPORT = 1 << 20
+"""Bytes of a report that is read back; one is a hundredth of it."""
 SECONDS = (1.0, 2.0, 3.0, 5.0, 10.0)
 QUICK_SECONDS = (1.0, 3.0)
 REPEATS, QUICK_REPEATS = 20, 5
@@ -160,7 +163,7 @@ def read_report(path: Path) -> dict[str, Any]:
         SettingsError: ``path`` is no such report.
     """
     try:
-        report: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        report: dict[str, Any] = json.loads(read_regular(path, MAX_REPORT))
         if report["schema"] != SCHEMA:
             raise SettingsError(f"{path}: report of schema {report['schema']}; this version compares schema {SCHEMA}")
         _figures(report)

@@ -83,7 +83,8 @@ def run_once(pipeline: Pipeline, waveform: Waveform, reference: Embedding) -> tu
     watch = CpuStopwatch()
     with watch.stage("prepare"):
         utterance = pipeline.prepare(waveform)
-    pipeline.judges.examine(utterance, reference, watch)
+    embedding = pipeline.judges.embed(utterance, watch)
+    pipeline.judges.examine(utterance, embedding, reference, watch)
     with watch.stage("units"):
         pipeline.units(utterance, CODEBOOK)
     return watch, utterance

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from voiceid.cli.output import progress, stderr
+from voiceid.errors import AudioError
 
 if TYPE_CHECKING:
     from voiceid.types import Waveform
@@ -68,9 +69,21 @@ def read_all(files: list[Path]) -> list[tuple[Path, Waveform]]:
     Raises:
         AudioError: one cannot be read.
     """
+    return [(file, read_audio(file)) for file in files]
+
+
+def read_audio(file: Path) -> Waveform:
+    """The audio of ``file``.
+
+    Raises:
+        AudioError: it cannot be read, whatever the reason.
+    """
     from voiceid.audio import read_waveform
 
-    return [(file, read_waveform(file)) for file in files]
+    try:
+        return read_waveform(file)
+    except OSError as error:  # as of a name that is too long to exist
+        raise AudioError(f"{file}: cannot be read ({error.strerror})") from error
 
 
 def record(device: str | None) -> Waveform:

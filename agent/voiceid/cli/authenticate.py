@@ -21,9 +21,9 @@ from voiceid.cli.arguments import (
 from voiceid.cli.context import command_app, context_of
 from voiceid.cli.decisions import decision_json, headline, reasons, scores
 from voiceid.cli.exit_codes import ExitCode, code_of_outcome
-from voiceid.cli.files import write_file
 from voiceid.cli.loading import load_pipeline, open_vault_and_key
 from voiceid.cli.output import plain, progress
+from voiceid.output_file import check_file, write_file
 
 app = command_app()
 
@@ -60,14 +60,15 @@ def authenticate(
     settings = context.settings()
     listen = audio_source(file, microphone, device)
     nonce = decode_bytes(challenge, "--challenge", least=MIN_CHALLENGE)
-    identifier = decode_bytes(credential, "--credential") if credential else None
+    identifier = None if credential is None else decode_bytes(credential, "--credential")
+    check_file(output)
     vault, key = open_vault_and_key(settings)
     from voiceid.credentials.authenticator import Authenticator
     from voiceid.pipeline import AuthenticationRequest
     from voiceid.types import Source
 
     authenticator = Authenticator(vault, key)
-    authenticator.check_credential(name, rp_id=relying_party, credential_id=identifier)
+    authenticator.check_request(name, rp_id=relying_party, nonce=nonce, credential_id=identifier, purpose=purpose)
     pipeline = load_pipeline(settings)
     request = AuthenticationRequest(name, relying_party, nonce, identifier, purpose)
     waveform = listen()

@@ -9,13 +9,15 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from voiceid.cli.files import write_file
 from voiceid.errors import SettingsError
+from voiceid.output_file import write_file
 from voiceid.settings import Settings
 
 
 def set_key(path: Path, section: str, key: str, value: str) -> None:
-    """Set ``key`` in ``[section]`` of the TOML file at ``path`` (made if missing); comments and order stay.
+    """Set ``key`` in ``[section]`` of the TOML file at ``path``; comments and order stay.
+
+    A missing file is made, for all to read: a service of another user may need it, and it holds no secret.
 
     Raises:
         OSError: the file cannot be written; it is as before then.
@@ -40,7 +42,8 @@ def set_key(path: Path, section: str, key: str, value: str) -> None:
     except tomllib.TOMLDecodeError:
         advice = f"it writes [{section}] in a way that only you can edit; set there: {line}"
         raise SettingsError(f"{path}: left as it was: {advice}") from None
-    path.parent.mkdir(parents=True, exist_ok=True)
+    for folder in (folder for folder in reversed(path.parents) if not folder.exists()):
+        folder.mkdir(mode=0o755)
     write_file(path, text.encode(), mode=0o644)
 
 

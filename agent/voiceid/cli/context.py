@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 from rich.console import RenderableType
@@ -12,9 +12,6 @@ from rich.text import Text
 
 from voiceid.cli.output import stdout, write_json
 from voiceid.settings import Settings, load_settings
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, slots=True)

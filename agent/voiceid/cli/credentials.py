@@ -28,11 +28,12 @@ from voiceid.cli.arguments import (
 from voiceid.cli.context import command_app, context_of
 from voiceid.cli.decisions import decision_json, headline, reasons
 from voiceid.cli.exit_codes import ExitCode, code_of_outcome
-from voiceid.cli.files import write_file
 from voiceid.cli.loading import load_pipeline, open_vault, open_vault_and_key
 from voiceid.cli.output import plain, progress
+from voiceid.output_file import check_file, write_file
 
 if TYPE_CHECKING:
+    from voiceid.credentials.authenticator import Registered
     from voiceid.credentials.credential import Credential
 
 app = command_app("List, register and revoke a user's credentials.")
@@ -97,8 +98,14 @@ def register(
     settings = context.settings()
     listen = audio_source(file, microphone, device)
     nonce = decode_bytes(challenge, "--challenge", least=MIN_CHALLENGE)
-    handle = decode_bytes(user_handle, "--user-handle") if user_handle else None
+    handle = None if user_handle is None else decode_bytes(user_handle, "--user-handle")
+    if output is not None:
+        check_file(output)
     vault, key = open_vault_and_key(settings)
+    from voiceid.credentials.authenticator import Authenticator
+
+    authenticator = Authenticator(vault, key)
+    authenticator.check_registration(name, rp_id=relying_party, challenge=nonce, user_handle=handle)
     template = vault.load_template(name)
     pipeline = load_pipeline(settings)
     waveform = listen()
@@ -107,22 +114,20 @@ def register(
     if not decision.accepted:
         context.emit(decision_json(decision, name=name), headline(decision, name), reasons(decision))
         return code_of_outcome(decision.outcome)
-    from voiceid.credentials.authenticator import Authenticator
 
-    registered = Authenticator(vault, key).register(
-        name, rp_id=relying_party, challenge=nonce, decision=decision, user_handle=handle
-    )
-    text = json.dumps(plain(registered.response), indent=2)
-    if output is not None:
-        try:
+    def deliver(made: Registered) -> None:
+        text = json.dumps(plain(made.response), indent=2)
+        if output is None:
+            context.emit(_registration(name, made, None), Text(text))
+        else:
             write_file(output, text.encode() + b"\n")
-        except OSError:
-            vault.delete_credential(name, registered.credential.credential_id)  # nobody will ever know of it
-            raise
-    context.emit(
-        {**_facts(name, registered.credential), "registration": registered.response, "output": output},
-        Text(f"registered {name} at {relying_party}: {output}" if output else text),
+
+    registered = authenticator.register(
+        name, rp_id=relying_party, challenge=nonce, decision=decision, user_handle=handle, deliver=deliver
     )
+    if output is not None:
+        text = Text(f"registered {name} at {relying_party}: {output}")
+        context.emit(_registration(name, registered, output), text)
     return ExitCode.ACCEPTED
 
 
@@ -143,6 +148,10 @@ def revoke(
     confirm(f"Revoke {credential_id[:24]}... of {name!r} for good?", yes)
     credential = vault.delete_credential(name, identifier)
     context.emit(_facts(name, credential), Text(f"revoked a credential of {name} at {credential.rp_id}"))
+
+
+def _registration(user: str, registered: Registered, output: Path | None) -> dict[str, object]:
+    return {**_facts(user, registered.credential), "registration": registered.response, "output": output}
 
 
 def _facts(user: str, credential: Credential) -> dict[str, object]:

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from voiceid.cli.arguments import Device, Microphone, Name, check_source, read_all
 from voiceid.cli.context import command_app, context_of
-from voiceid.cli.guided import collect, finish, start_session
+from voiceid.cli.guided import check_storing, collect, finish, start_session
 from voiceid.cli.loading import all_templates, find_template, open_vault
 from voiceid.errors import EnrolmentError
 
@@ -46,6 +46,7 @@ def enroll(
     vault = open_vault(settings, create=True)
     if find_template(vault, name) is not None:
         raise EnrolmentError(f"{name!r} is enrolled already; run 'voiceid users reenroll {name}' to start anew")
+    check_storing(vault)
     session = start_session(settings, all_templates(vault))
     utterances = collect(session, recordings, device)
     result = finish(session, name, utterances, context)

@@ -7,6 +7,7 @@ from enum import IntEnum, unique
 from voiceid.errors import (
     AudioDeviceError,
     AudioError,
+    ClockError,
     CredentialError,
     EnrolmentError,
     EnvelopeError,
@@ -31,7 +32,7 @@ class ExitCode(IntEnum):
         return member
 
     ACCEPTED = 0, "accepted, or the command succeeded"
-    INTERNAL = 1, "a fault in voiceid itself, or standard output was closed"
+    INTERNAL = 1, "a fault in voiceid itself"
     USAGE = 2, "wrong command, option or argument"
 
     REJECTED = 10, "not the target speaker; for identify: unknown"
@@ -50,7 +51,7 @@ class ExitCode(IntEnum):
     VAULT = 25, "the vault cannot be read or written"
     CREDENTIAL = 26, "a credential that is unknown, revoked or belongs elsewhere"
     ENVELOPE = 27, "an envelope that is malformed or refused"
-    SYSTEM = 28, "the operating system refused: disk full, no permission, no memory"
+    SYSTEM = 28, "the operating system refused: disk full, no permission, no memory, an impossible clock"
 
     MISSING_PACKAGE = 29, "an optional package is not installed"
 
@@ -70,6 +71,7 @@ _OF_ERROR: dict[type[BaseException], ExitCode] = {
     CredentialError: ExitCode.CREDENTIAL,
     EnvelopeError: ExitCode.ENVELOPE,
     MissingPackageError: ExitCode.MISSING_PACKAGE,
+    ClockError: ExitCode.SYSTEM,
     OSError: ExitCode.SYSTEM,
     MemoryError: ExitCode.SYSTEM,
     KeyboardInterrupt: ExitCode.INTERRUPTED,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import io
 import os
@@ -16,7 +17,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from voiceid.cli.errors import report
 from voiceid.cli.exit_codes import ExitCode, code_of_error
-from voiceid.cli.output import stdout
+from voiceid.cli.output import settle_streams, stdout
 
 COMMANDS = {
     "enroll": "Enrol a voice from recordings or the microphone.",
@@ -70,14 +71,19 @@ class RootGroup(TyperGroup):
         arguments = global_options_first(list(sys.argv[1:] if args is None else args))
         as_json = "--json" in arguments
         extra["standalone_mode"] = False
-        if isinstance(sys.stdout, io.TextIOWrapper):  # file names need not be UTF-8, and JSON takes the escapes
-            sys.stdout.reconfigure(errors="backslashreplace")
         try:
+            settle_streams()
+            refuse_empty(arguments)
+            if isinstance(sys.stdout, io.TextIOWrapper):  # file names need not be UTF-8, and JSON takes the escapes
+                sys.stdout.reconfigure(errors="backslashreplace")
             result = super().main(arguments, *positional, **extra)
         except typer.BadParameter.__base__ as error:  # type: ignore[misc]  # Click's UsageError, wherever typer keeps it
             code = report(error, ExitCode.USAGE, as_json=as_json)
         except typer.Abort:
             code = report(typer.Abort("not confirmed"), ExitCode.DECLINED, as_json=as_json)
+        except SystemExit:  # how Click and Rich end where nobody reads standard output any more
+            gone = BrokenPipeError(errno.EPIPE, "closed before all of the result was written", "standard output")
+            code = report(gone, ExitCode.SYSTEM, as_json=as_json)
         except Exception as error:
             if os.environ.get("VOICEID_DEBUG"):
                 raise
@@ -87,6 +93,22 @@ class RootGroup(TyperGroup):
             if code is ExitCode.INTERRUPTED:
                 report(KeyboardInterrupt("interrupted"), code, as_json=as_json)
         sys.exit(int(code))
+
+
+def refuse_empty(arguments: Sequence[str]) -> None:
+    """Refuse empty arguments: from an unset variable of a script they would pass for options that were not given.
+
+    Raises:
+        BadParameter: there is one; the message says which.
+    """
+    for position, argument in enumerate(arguments):
+        option, equals, value = argument.partition("=")
+        if not argument:
+            before = arguments[position - 1] if position else ""
+            option = before if before.startswith("-") else "an argument"
+        elif not (option.startswith("--") and equals and not value):
+            continue
+        raise typer.BadParameter(f"{option} is empty; give it a value or leave it out")
 
 
 def global_options_first(arguments: list[str]) -> list[str]:

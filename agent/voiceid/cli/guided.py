@@ -15,15 +15,28 @@ from voiceid.cli.context import Context
 from voiceid.cli.loading import warn
 from voiceid.cli.output import plain, progress, stderr
 from voiceid.errors import EnrolmentError
+from voiceid.wall_clock import unix_seconds
 
 if TYPE_CHECKING:
     from voiceid.enrolment.enrol import EnrolmentFeedback, EnrolmentResult, EnrolmentSession
     from voiceid.enrolment.template import Template
+    from voiceid.enrolment.vault import Vault
     from voiceid.settings import Settings
     from voiceid.types import Waveform
 
 MAX_RECORDINGS = 20
 """Utterances that are recorded before a microphone enrolment gives up."""
+
+
+def check_storing(vault: Vault) -> None:
+    """Fail before anything is said where no enrolment could be stored.
+
+    Raises:
+        VaultError: the vault is read-only.
+        ClockError: the clock shows no date.
+    """
+    vault.check_writable()
+    unix_seconds()
 
 
 def start_session(settings: Settings, others: list[Template]) -> EnrolmentSession:

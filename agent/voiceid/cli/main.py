@@ -54,8 +54,3 @@ def root(
     Audio goes in; one decision and, only when accepted, one signed envelope comes out. Nothing leaves this machine.
     """
     ctx.obj = Context(vault_folder=vault, config=config, json=json)
-
-
-def main() -> None:
-    """Entry point of the ``voiceid`` script."""
-    app()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import errno
 import json
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,6 +19,19 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 PIPE_WIDTH = 200
 """Columns of a table that goes to a file or pipe."""
+
+
+def settle_streams() -> None:
+    """Put the null device in place of standard streams that the caller closed, lest a file of ours should get there.
+
+    Raises:
+        OSError: standard output is one of them, so that no result could be told.
+    """
+    closed = [name for name in ("stdin", "stdout", "stderr") if getattr(sys, name) is None]
+    for name in closed:  # in the order of their descriptors: each gets the lowest that is free
+        setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), "r" if name == "stdin" else "w"))
+    if "stdout" in closed:
+        raise OSError(errno.EBADF, "closed; send it to a file or to /dev/null", "standard output")
 
 
 def stdout() -> Console:

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import typer
 from rich.text import Text
 
+from voiceid.cli.arguments import read_audio
 from voiceid.cli.context import command_app, context_of
 from voiceid.cli.output import progress, stderr
 
@@ -31,12 +32,12 @@ def units(
     context = context_of(ctx)
     settings = context.settings()
     with progress("tokenising"):
-        from voiceid.audio import prepare, read_waveform
+        from voiceid.audio import prepare
         from voiceid.models.store import find_model
         from voiceid.units.packing import UnitSequence, bits_per_second, merge_runs
         from voiceid.units.tokenizer import Tokenizer
 
-        utterance = prepare(read_waveform(file), settings.quality)
+        utterance = prepare(read_audio(file), settings.quality)
         tokenizer = Tokenizer(find_model(settings.models.units, "units"), threads=settings.models.threads)
         found = tokenizer.encode(utterance.samples, codebook=int(codebook))
     merged, durations = merge_runs(found.tolist())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import typer
@@ -13,10 +12,11 @@ from rich.text import Text
 from voiceid.cli.arguments import Device, Microphone, Name, Yes, check_source, confirm, encode_bytes, read_all
 from voiceid.cli.context import command_app, context_of
 from voiceid.cli.enroll import Files
-from voiceid.cli.guided import collect, finish, start_session
+from voiceid.cli.guided import check_storing, collect, finish, start_session
 from voiceid.cli.loading import all_templates, open_vault, warn
 from voiceid.cli.output import plain, stderr
 from voiceid.errors import VaultError
+from voiceid.wall_clock import show_moment
 
 if TYPE_CHECKING:
     from voiceid.credentials.credential import Credential
@@ -37,7 +37,7 @@ def list_users(ctx: typer.Context) -> None:
     for user in users:
         table.add_row(
             Text(user.name),
-            _date(user.created),
+            show_moment(user.created),
             str(user.utterance_count),
             f"{user.net_speech:.1f}",
             user.model_name,
@@ -54,7 +54,7 @@ def show(ctx: typer.Context, name: Name) -> None:
     template, credentials = vault.load_template(name), vault.credentials(name)
     facts = {
         "name": template.name,
-        "enrolled": _date(template.created),
+        "enrolled": show_moment(template.created),
         "utterance_count": template.utterance_count,
         "net_speech": template.net_speech,
         "model_name": template.model_name,
@@ -105,6 +105,7 @@ def reenroll(
     check_source(files or [], microphone, device)
     recordings = read_all(files or [])
     vault = open_vault(settings)
+    check_storing(vault)
     former, credentials = vault.load_template(name), vault.credentials(name)
     stderr().print(_credential_lines(credentials), soft_wrap=True)
     confirm(f"Enrol {name!r} anew and lose {len(credentials)} credentials?", yes)
@@ -128,7 +129,7 @@ def _summary(credential: Credential) -> dict[str, str]:
     return {
         "relying_party": credential.rp_id,
         "credential_id": encode_bytes(credential.credential_id),
-        "created": _date(credential.created),
+        "created": show_moment(credential.created),
     }
 
 
@@ -140,9 +141,5 @@ def _credentials_or_damage(vault: Vault, name: str) -> Text:
 
 
 def _credential_lines(credentials: tuple[Credential, ...]) -> Text:
-    lines = (f"  {c.rp_id}  {_date(c.created)}  {encode_bytes(c.credential_id)[:24]}..." for c in credentials)
+    lines = (f"  {c.rp_id}  {show_moment(c.created)}  {encode_bytes(c.credential_id)[:24]}..." for c in credentials)
     return Text("\n".join(["credentials:", *lines]) if credentials else "no credentials")
-
-
-def _date(seconds: int) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")

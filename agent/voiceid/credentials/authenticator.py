@@ -6,11 +6,10 @@ the relying party id as associated data: the device knows its own ids, and whose
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import hmac
 import secrets
-import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -40,6 +39,7 @@ from voiceid.enrolment.template import Template
 from voiceid.enrolment.vault import Vault
 from voiceid.errors import CredentialError
 from voiceid.types import Decision, Source
+from voiceid.wall_clock import unix_milliseconds, unix_seconds
 
 AAGUID = Aaguid.parse("5cee1575-2b41-4b3e-8f68-28effc360a14")
 """Of all voiceid authenticators; without attestation it is a label, not a proof."""
@@ -87,25 +87,24 @@ class Authenticator:
         challenge: bytes,
         decision: Decision,
         user_handle: bytes | None = None,
+        deliver: Callable[[Registered], None] = lambda _: None,
     ) -> Registered:
-        """Make a credential of user ``name`` for ``rp_id``, store its record, and answer ``challenge``.
+        """Make a credential of user ``name`` for ``rp_id`` that answers ``challenge``, and store its record.
 
         Args:
             decision: the acceptance of ``name`` in this very ceremony.
             user_handle: the relying party's handle of the user (1 to 64 bytes); by default one is derived, different
                 for each relying party.
+            deliver: hands the answer over. The record is stored only when it returns: a credential that its relying
+                party never heard of would otherwise be the newest from then on.
 
         Raises:
-            CredentialError: not accepted, accepted for somebody else, or an impossible rp id, challenge or handle.
+            CredentialError: not accepted, accepted for somebody else, or as :meth:`check_registration`.
             UnknownUserError: not enrolled.
         """
         template = self._accepted(name, decision)
-        check_rp_id(rp_id)
-        if len(challenge) < MIN_CHALLENGE:
-            raise CredentialError(f"a challenge has at least {MIN_CHALLENGE} bytes, this one {len(challenge)}")
+        self.check_registration(name, rp_id=rp_id, challenge=challenge, user_handle=user_handle)
         handle = self._default_handle(template, rp_id) if user_handle is None else user_handle
-        if not 1 <= len(handle) <= MAX_USER_HANDLE:
-            raise CredentialError(f"a user handle has 1 to {MAX_USER_HANDLE} bytes, this one {len(handle)}")
         sealed = _Sealed(template.enrolment_id, secrets.token_bytes(_SALT), handle)
         credential_id = self._seal_id(sealed, rp_id)
         public_key = _cose_key(self._private_key(template, sealed, rp_id))
@@ -117,7 +116,6 @@ class Authenticator:
             public_key=fido_cbor.encode(public_key),
             created=self._next_moment(name),
         )
-        self._vault.save_credential(name, credential)
         authenticator_data = AuthenticatorData.create(
             _rp_id_hash(rp_id),
             USER_VERIFIED | AuthenticatorData.FLAG.AT,
@@ -132,10 +130,55 @@ class Authenticator:
             ),
             authenticator_attachment=AuthenticatorAttachment.PLATFORM,
         )
-        return Registered(credential, dict(response))
+        registered = Registered(credential, dict(response))
+        deliver(registered)
+        self._vault.save_credential(name, credential)
+        return registered
+
+    def check_registration(self, name: str, *, rp_id: str, challenge: bytes, user_handle: bytes | None = None) -> None:
+        """Fail as :meth:`register` would whatever is said; call it before the microphone opens.
+
+        Raises:
+            CredentialError: an impossible rp id, challenge or handle.
+            UnknownUserError: not enrolled.
+            VaultError: nothing can be stored.
+            ClockError: the clock shows no date.
+        """
+        check_rp_id(rp_id)
+        if len(challenge) < MIN_CHALLENGE:
+            raise CredentialError(f"a challenge has at least {MIN_CHALLENGE} bytes, this one {len(challenge)}")
+        if user_handle is not None and not 1 <= len(user_handle) <= MAX_USER_HANDLE:
+            raise CredentialError(f"a user handle has 1 to {MAX_USER_HANDLE} bytes, this one {len(user_handle)}")
+        self._vault.load_template(name)
+        self._vault.check_writable()
+        unix_seconds()
+
+    def check_request(
+        self,
+        name: str,
+        *,
+        rp_id: str,
+        nonce: bytes,
+        credential_id: bytes | None = None,
+        purpose: str | None = None,
+    ) -> Credential:
+        """The credential that :meth:`authenticate` would sign with, if it would at all; call it before the microphone
+        opens.
+
+        Raises:
+            CredentialError: as :meth:`check_credential`.
+            EnvelopeError: an impossible nonce or purpose.
+            UnknownUserError: not enrolled.
+            VaultError: the counter cannot be stored.
+            ClockError: the clock shows no date.
+        """
+        credential = self.check_credential(name, rp_id=rp_id, credential_id=credential_id)
+        Contents(rp_id, credential.credential_id, Source.FILE, unix_milliseconds(), 1, purpose).challenge(nonce)
+        self._vault.check_writable()
+        return credential
 
     def check_credential(self, name: str, *, rp_id: str, credential_id: bytes | None = None) -> Credential:
-        """The credential that :meth:`authenticate` would use; call it before the microphone opens.
+        """The credential that :meth:`authenticate` would use.
 
         Args:
             credential_id: one of ``name``'s at ``rp_id``; by default the newest.
@@ -181,16 +224,14 @@ class Authenticator:
             decision: the acceptance of ``name`` in this very ceremony.
 
         Raises:
-            CredentialError: not accepted, accepted for somebody else, or as :meth:`check_credential`.
-            EnvelopeError: an impossible nonce or purpose.
-            UnknownUserError: not enrolled.
+            CredentialError: not accepted, accepted for somebody else, or as :meth:`check_request`.
+            EnvelopeError, UnknownUserError, VaultError, ClockError: as there.
         """
         template = self._accepted(name, decision)
-        credential = self.check_credential(name, rp_id=rp_id, credential_id=credential_id)
-        draft = Contents(rp_id, credential.credential_id, source, time.time_ns() // 1_000_000, 1, purpose, units)
-        draft.challenge(nonce)
+        credential = self.check_request(name, rp_id=rp_id, nonce=nonce, credential_id=credential_id, purpose=purpose)
+        moment = unix_milliseconds()
         counter = self._vault.next_counter(credential.credential_id)
-        contents = dataclasses.replace(draft, counter=counter)
+        contents = Contents(rp_id, credential.credential_id, source, moment, counter, purpose, units)
         client_data = _client_data(CollectedClientData.TYPE.GET, contents.challenge(nonce), rp_id)
         authenticator_data = AuthenticatorData.create(_rp_id_hash(rp_id), USER_VERIFIED, counter)
         key = self._private_key(template, self._unseal_id(credential.credential_id, rp_id), rp_id)
@@ -209,7 +250,7 @@ class Authenticator:
 
     def _next_moment(self, name: str) -> int:
         """Now in Unix seconds, but after every credential of ``name``: the clock of a Pi may go back."""
-        return max([int(time.time()), *(credential.created + 1 for credential in self._vault.credentials(name))])
+        return max([unix_seconds(), *(credential.created + 1 for credential in self._vault.credentials(name))])
 
     def _private_key(self, template: Template, sealed: _Sealed, rp_id: str) -> ec.EllipticCurvePrivateKey:
         return derive_private_key(

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from voiceid.errors import VaultError
+from voiceid.output_file import check_folder
+from voiceid.regular_file import read_regular
 
 TEMPORARY_PREFIX = ".tmp-"
 """Names of files under way and of remains to be shredded; whatever a crash leaves starts with it."""
@@ -76,6 +78,17 @@ def write_atomic(path: Path, data: bytes, *, shred_old: bool = False) -> None:
             shred(remains)
 
 
+def check_writable(*folders: Path) -> None:
+    """Fail where nothing can be stored in one of ``folders``.
+
+    Raises:
+        VaultError: it is read-only or belongs to another user.
+    """
+    for folder in folders:
+        with explain(folder):
+            check_folder(folder)
+
+
 def exists(path: Path) -> bool:
     """Whether there is something at ``path``.
 
@@ -90,17 +103,13 @@ def read_file(path: Path, limit: int) -> bytes | None:
     """The content of ``path``, None if there is no such file.
 
     Raises:
-        VaultError: it cannot be read, or holds more than ``limit`` bytes.
+        VaultError: it cannot be read, is no regular file, or holds more than ``limit`` bytes.
     """
     with explain(path):
         try:
-            with path.open("rb") as stream:
-                data = stream.read(limit + 1)
+            return read_regular(path, limit)
         except FileNotFoundError:
             return None
-    if len(data) > limit:
-        raise VaultError(f"{path}: larger than {limit} bytes, so no record of a vault")
-    return data
 
 
 def shred(path: Path) -> int:

@@ -6,7 +6,6 @@ import dataclasses
 import math
 import re
 import secrets
-import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +16,7 @@ from voiceid import cbor
 from voiceid.enrolment.names import check_name
 from voiceid.errors import EnrolmentError, VaultError
 from voiceid.models.card import Card
+from voiceid.wall_clock import unix_seconds
 
 Embedding = NDArray[np.float32]
 
@@ -120,7 +120,7 @@ class Template:
             model_sha256=model.sha256,
             frozen_features=_quantise(embedding) + secrets.token_bytes(FROZEN_RANDOM_BYTES),
             enrolment_id=secrets.token_bytes(ID_BYTES),
-            created=int(time.time()),
+            created=unix_seconds(),
             net_speech=round(net_speech, 3),
             owner_uid=owner_uid,
         )

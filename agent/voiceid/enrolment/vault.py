@@ -109,6 +109,10 @@ class Vault:
         """Whether ``folder`` holds a vault."""
         return files.exists(folder / _FORMAT)
 
+    def check_writable(self) -> None:
+        """Fail before somebody speaks where nothing could be stored afterwards."""
+        files.check_writable(self.folder, self._users, self._relying_parties)
+
     def list_users(self) -> tuple[UserSummary, ...]:
         """Everyone enrolled, by name. Damaged templates are left out: see :meth:`problems`."""
         summaries = []

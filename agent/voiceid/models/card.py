@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from voiceid.errors import ModelError
-from voiceid.settings import from_table
+from voiceid.regular_file import read_regular
+from voiceid.tables import from_table
 
 SCHEMA = 1
+MAX_CARD = 1 << 20
+"""Bytes of a card; the longest is a hundredth of it."""
 
 Role = Literal["identity", "spoofing", "liveness", "fusion", "units"]
 ROLES: tuple[Role, ...] = ("identity", "spoofing", "liveness", "fusion", "units")
@@ -110,7 +113,7 @@ def read_card(path: Path) -> Card:
         ModelError: missing, not JSON, unknown or missing keys, wrong types, or a schema from a newer version.
     """
     try:
-        table = json.loads(path.read_text("utf-8"))
+        table = json.loads(read_regular(path, MAX_CARD))
     except FileNotFoundError:
         raise ModelError(f"{path}: no such model card; run 'voiceid models list' to see what is installed") from None
     except (OSError, ValueError, RecursionError) as error:

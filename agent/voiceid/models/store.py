@@ -9,6 +9,7 @@ from pathlib import Path
 
 from voiceid.errors import ModelError
 from voiceid.models.card import Card, Role, read_card
+from voiceid.regular_file import open_regular
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +36,14 @@ class VerifiedModel:
 
 
 def shipped_folder() -> Path:
-    """The folder of shipped models: ``$VOICEID_MODELS``, else inside the package, else the checkout's ``models/``."""
+    """The folder of shipped models: ``$VOICEID_MODELS``, else inside the package, else the checkout's ``models/``.
+
+    Raises:
+        ModelError: ``$VOICEID_MODELS`` names no folder.
+    """
     if configured := os.environ.get("VOICEID_MODELS"):
+        if not Path(configured).is_dir():
+            raise ModelError(f"VOICEID_MODELS names {configured}, which is no folder; correct or unset it")
         return Path(configured)
     package = Path(__file__).resolve().parents[1]
     installed = package / "_models"
@@ -44,14 +51,26 @@ def shipped_folder() -> Path:
 
 
 def shipped_cards() -> list[Path]:
-    """Paths of all shipped cards, by name."""
+    """Paths of all shipped cards, by name.
+
+    Raises:
+        ModelError: as :func:`shipped_folder`.
+    """
     return sorted(shipped_folder().glob("*.json"))
 
 
 def card_path(reference: str) -> Path:
-    """Where the card named, or at path, ``reference`` lies; it need not exist."""
-    is_path = reference.endswith(".json") or os.sep in reference
-    return Path(reference).expanduser() if is_path else shipped_folder() / f"{reference}.json"
+    """Where the card named, or at path, ``reference`` lies; it need not exist.
+
+    Raises:
+        ModelError: in the home folder of nobody, or as :func:`shipped_folder`.
+    """
+    if not (reference.endswith(".json") or os.sep in reference):
+        return shipped_folder() / f"{reference}.json"
+    try:
+        return Path(reference).expanduser()
+    except RuntimeError:
+        raise ModelError(f"{reference}: there is no such home folder; name the card by its whole path") from None
 
 
 def find_model(reference: str, role: Role) -> VerifiedModel:
@@ -76,7 +95,7 @@ def verify_model(card: Card, folder: Path) -> VerifiedModel:
     for name, expected in {card.file: card.sha256, **card.assets}.items():
         file = folder / name
         try:
-            with file.open("rb") as stream:
+            with open_regular(file) as stream:
                 actual = hashlib.file_digest(stream, "sha256").hexdigest()
         except OSError as error:
             raise ModelError(f"{file}: model file cannot be read ({error.strerror}); reinstall voiceid") from error

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from voiceid.errors import ModelError
 from voiceid.models.card import Calibration, Card, Threshold
-from voiceid.settings import from_table
+from voiceid.tables import from_table
 from voiceid.types import SAMPLE_RATE, Samples, Segment, Utterance
 
 Embedding = NDArray[np.float32]

@@ -76,10 +76,16 @@ class Judges:
             point,
         )
 
-    def examine(self, utterance: Utterance, reference: NDArray[np.float32], watch: Stopwatch) -> Judgement:
-        """Judge a usable ``utterance`` against the enrolled embedding ``reference`` (d,)."""
+    def embed(self, utterance: Utterance, watch: Stopwatch) -> NDArray[np.float32]:
+        """The identity embedding (d,) of a usable ``utterance``, timed as part of the stage *identity*."""
         with watch.stage("identity"):
-            embedding = self.identity.embed(utterance.net_speech())
+            return self.identity.embed(utterance.net_speech())
+
+    def examine(
+        self, utterance: Utterance, embedding: NDArray[np.float32], reference: NDArray[np.float32], watch: Stopwatch
+    ) -> Judgement:
+        """Judge a usable ``utterance``, of identity ``embedding`` (d,), against the enrolled ``reference`` (d,)."""
+        with watch.stage("identity"):
             identity = self.identity_score(reference, embedding)
         with watch.stage("spoofing"):
             spoofing_windows = self.spoofing.windows(utterance.samples)

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from voiceid.errors import SettingsError
-from voiceid.settings import from_table
+from voiceid.tables import from_table
 from voiceid.units.codebook import CODEBOOKS
 from voiceid.units.packing import UnitSequence, merge_runs
 
