@@ -13,7 +13,23 @@ class AudioError(VoiceIdError):
 
 
 class AudioDeviceError(AudioError):
-    """A microphone that is missing, busy or silent."""
+    """A microphone that cannot be used, or no sound system at all."""
+
+
+class NoDeviceError(AudioDeviceError):
+    """There is no microphone, or none of the wanted name."""
+
+
+class DeviceBusyError(AudioDeviceError):
+    """Another program holds the microphone."""
+
+
+class DeviceAccessError(AudioDeviceError):
+    """This process may not use the microphone."""
+
+
+class DeviceLostError(AudioDeviceError):
+    """A microphone that was open delivers nothing more: unplugged, suspended, or its sound server ended."""
 
 
 class SettingsError(VoiceIdError):

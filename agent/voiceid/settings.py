@@ -72,12 +72,58 @@ class PathSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class CaptureSettings:
+    """The one microphone and how patiently it is listened to; times in seconds."""
+
+    device: Annotated[str, Named()] | None = None
+    """Part of the microphone's name, or a pattern with ``*`` and ``?``, in any case; by default the system's own."""
+    history: Annotated[float, Between(0.5, 30)] = 3.0
+    """Audio kept from before the activation."""
+    queue: Annotated[float, Between(0.5, 60)] = 5.0
+    """Audio that may wait for a busy reader before the oldest is dropped."""
+    lost_after: Annotated[float, Between(0.5, 60)] = 2.0
+    """Time without any audio after which the device counts as lost."""
+    silent_after: Annotated[float, Between(1, 600)] = 10.0
+    """Time of digital silence after which the device counts as silent."""
+    reopen_first: Annotated[float, Between(0.1, 10)] = 0.5
+    """Pause before the first attempt to reopen a device; it doubles with every attempt."""
+    reopen_longest: Annotated[float, Between(10, 600)] = 30.0
+    """The longest such pause."""
+
+
+@dataclass(frozen=True, slots=True)
+class ActivationSettings:
+    """What makes the agent listen, and when an utterance is over; times in seconds."""
+
+    kind: Literal["wake_word", "push_to_talk", "voice", "file"] = "push_to_talk"
+    """A wake word, a client's call, any speech, or a recording (``file``: for tests and demonstrations)."""
+    engine: Literal["micro", "open"] = "micro"
+    """The wake word engine: ``micro`` (pymicro-wakeword) or ``open`` (pyopen-wakeword)."""
+    wake_word: Annotated[str, Named()] = "alexa"
+    """A word that the engine knows."""
+    wake_threshold: Annotated[float, Between(0, 1)] | None = None
+    """Least probability of the wake word; by default the one that comes with it."""
+    file: NamedPath | None = None
+    """Recording or named pipe (mono, 16 kHz, 16-bit) that takes the microphone's place for kind ``file``."""
+    end_silence: Annotated[float, Between(0.2, 5)] = 0.8
+    """Time without speech after which an utterance is over."""
+    min_speech: Annotated[float, Between(0.1, 5)] = 0.3
+    """Speech after the activation that makes an utterance; less is a cough."""
+    start_timeout: Annotated[float, Between(1, 60)] = 5.0
+    """Time from the activation within which that much speech must have been heard."""
+    max_seconds: Annotated[float, Between(1, 60)] = 15.0
+    """The longest utterance, from the activation on."""
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """All settings of the agent."""
 
     quality: QualitySettings = QualitySettings()
     enrolment: EnrolmentSettings = EnrolmentSettings()
     models: ModelSettings = ModelSettings()
+    capture: CaptureSettings = CaptureSettings()
+    activation: ActivationSettings = ActivationSettings()
     paths: PathSettings = field(default_factory=PathSettings)
 
 
