@@ -11,7 +11,7 @@ from types import ModuleType
 if __package__ in (None, ""):
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from tools.evaluation import decision, fusion, liveness, spoofing, units, verification
+from tools.evaluation import decision, fusion, liveness, spoofing, units, verification, wakeword
 from tools.evaluation.options import EvaluationError, add_options, options_from
 from tools.evaluation.parallel import Account
 from tools.evaluation.report import write_json
@@ -24,6 +24,7 @@ COMMANDS: dict[str, ModuleType] = {
     "units": units,
     "decision": decision,
     "fusion": fusion,
+    "wakeword": wakeword,
 }
 
 

@@ -6,9 +6,14 @@ from collections.abc import Iterable
 from typing import Any, Literal, Protocol
 
 from voiceid.errors import MissingPackageError, SettingsError
+from voiceid.types import SAMPLE_RATE
 
 OPEN_THRESHOLD = 0.5
 """Probability from which openWakeWord's authors count a word as said; micro models name their own."""
+
+OPEN_PRIMING = 2.2
+"""Seconds of silence that openWakeWord starts from: its windows must be full before it answers. It brings eight, which
+is a second of work on a desktop computer."""
 
 
 class WakeWordEngine(Protocol):
@@ -67,6 +72,7 @@ class OpenEngine:
             raise _missing("open", "pyopen-wakeword") from None
         self._model = OpenWakeWord.from_builtin(_known(word, Model, "open"))
         self._features = OpenWakeWordFeatures.from_builtin()
+        self._prime()
 
     def feed(self, pcm: bytes) -> float:
         parts = self._features.process_streaming(pcm)
@@ -75,6 +81,10 @@ class OpenEngine:
     def reset(self) -> None:
         self._model.reset()
         self._features.reset()
+        self._prime()
+
+    def _prime(self) -> None:
+        self._features.new_audio_samples = round(OPEN_PRIMING * SAMPLE_RATE)
 
 
 def _known(word: str, models: Iterable[Any], engine: str) -> Any:

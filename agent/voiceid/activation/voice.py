@@ -17,21 +17,22 @@ LOOKBACK = 0.6
 
 
 class VoiceActivation:
-    """Activates when somebody begins to speak."""
+    """Activates when somebody begins to speak, and again after a pause."""
 
     kind = ActivationKind.VOICE
 
     def __init__(self) -> None:
         self._vad = StreamingVad()
         self._voiced: deque[bool] = deque(maxlen=WINDOW)
+        self._speaking = False
 
     def feed(self, samples: Samples) -> Activated | None:
         self._voiced.append(self._vad.is_speech(samples))
-        if sum(self._voiced) < ENOUGH:
-            return None
-        self._voiced.clear()
-        return Activated(self.kind, LOOKBACK)
+        before = self._speaking
+        self._speaking = any(self._voiced) if before else sum(self._voiced) >= ENOUGH
+        return Activated(self.kind, LOOKBACK) if self._speaking and not before else None
 
     def reset(self) -> None:
         self._vad.reset()
         self._voiced.clear()
+        self._speaking = False
