@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from audio_helpers import in_frames, noise, voiced
+from tests.audio_helpers import in_frames, noise, voiced
 
 from voiceid.activation import Activated, Activation, ActivationKind, UtteranceCollector, make_activation, open_source
 from voiceid.activation.push_to_talk import PushToTalk

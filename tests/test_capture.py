@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile
-from audio_helpers import FakeClock, FakeSound, hum, zeros
+from tests.audio_helpers import FakeClock, FakeSound, hum, zeros
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from audio_helpers import in_frames, noise, voiced
+from tests.audio_helpers import in_frames, noise, voiced
 
 from voiceid.activation import Ending, UtteranceCollector
 from voiceid.audio import read_waveform

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +13,7 @@ import pytest
 import soundfile
 
 from tests.cli_helpers import voiceid
+from tests.pulse_helpers import PulseServer
 from voiceid.audio import read_waveform
 from voiceid.cli.exit_codes import ExitCode
 
@@ -42,41 +40,8 @@ except AudioDeviceError as error:
 @pytest.fixture(scope="module")
 def null_sink(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """Environment of a PulseAudio server of our own whose default source plays back what is sent to its sink."""
-    tools = ("pulseaudio", "pactl", "paplay")
-    if missing := [tool for tool in tools if shutil.which(tool) is None]:
-        pytest.skip(f"{', '.join(missing)} not installed (apt: pulseaudio pulseaudio-utils libasound2-plugins)")
-    home = tmp_path_factory.mktemp("pulse")
-    runtime = home / "run"
-    runtime.mkdir(mode=0o700)
-    environment = {
-        **os.environ,
-        "HOME": str(home),
-        "XDG_RUNTIME_DIR": str(runtime),
-        "PULSE_RUNTIME_PATH": str(runtime / "pulse"),
-    }
-    (home / ".asoundrc").write_text("pcm.!default { type pulse }\nctl.!default { type pulse }\n")
-    server = subprocess.Popen(
-        [
-            *("pulseaudio", "--daemonize=no", "--exit-idle-time=-1", "-n", "--load=module-native-protocol-unix"),
-            "--load=module-null-sink sink_name=vmic rate=16000 channels=1 format=s16le",
-            "--load=module-remap-source master=vmic.monitor source_name=mic",
-        ],
-        env=environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        for _ in range(50):
-            ready = subprocess.run(["pactl", "set-default-source", "mic"], env=environment, capture_output=True)
-            if ready.returncode == 0:
-                break
-            time.sleep(0.1)
-        else:
-            pytest.skip("PulseAudio does not start here")
-        yield environment
-    finally:
-        server.terminate()
-        server.wait(5)
+    with PulseServer(tmp_path_factory.mktemp("pulse")) as server:
+        yield server.environment
 
 
 def record(environment: dict[str, str], seconds: float, *clips: Path) -> list[Any]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum, unique
 from pathlib import Path
 
-from voiceid.errors import ClockError, CredentialError, VoiceIdError
+from voiceid.errors import ClockError, CredentialError, NoDeviceError, VoiceIdError
 from voiceid.settings import ModelSettings, Settings, default_config_path, load_settings
 from voiceid.wall_clock import show_moment, unix_seconds
 
@@ -55,7 +55,10 @@ def run_checks(config: Path | None = None, vault: Path | None = None) -> tuple[C
         "configuration": lambda: configuration,
         "models": lambda: _models(settings),
         "portaudio": _portaudio,
-        "microphone": _microphones,
+        "microphone": lambda: _microphones(settings),
+        "sound access": _sound_access,
+        "sound server": _sound_server,
+        "wake word": lambda: _wake_word(settings),
         "vault": lambda: _vault(folder),
         "device key": lambda: _device_key(folder, key),
         "records": lambda: _records(folder, key),
@@ -118,18 +121,65 @@ def _portaudio() -> Check:
     return Check("portaudio", Status.OK, sounddevice.get_portaudio_version()[1].split(",")[0])
 
 
-def _microphones() -> Check:
+def _microphones(settings: Settings) -> Check:
+    from voiceid.audio.device import choose
     from voiceid.audio.microphone import list_microphones
 
+    wanted = settings.capture.device
     try:
         found = list_microphones()
+        chosen = choose(found, wanted)
+    except NoDeviceError as error:
+        advice = "correct [capture] device, or connect it" if wanted else "audio files work without"
+        return Check("microphone", Status.WARN, str(error), advice)
     except VoiceIdError as error:
         return Check("microphone", Status.WARN, str(error), "audio files work without")
-    if not found:
-        return Check(
-            "microphone", Status.WARN, "none found", "connect one or start the sound server; files work without"
-        )
-    return Check("microphone", Status.OK, "; ".join(f"{m.name} ({m.rate} Hz)" for m in found))
+    names = "; ".join(f"{m.name} ({m.rate} Hz)" for m in found)
+    return Check("microphone", Status.OK, f"uses {chosen.name!r} of: {names}")
+
+
+def _sound_access() -> Check:
+    from voiceid.audio.permissions import ACCESS_ADVICE, capture_devices, forbidden_devices
+
+    devices, forbidden = capture_devices(), forbidden_devices()
+    if not devices:
+        return Check("sound access", Status.OK, "no sound card of its own on this machine")
+    if forbidden:
+        detail = f"no right to use {', '.join(map(str, forbidden))}"
+        return Check("sound access", Status.WARN, detail, f"{ACCESS_ADVICE}; a service needs SupplementaryGroups=audio")
+    return Check("sound access", Status.OK, f"{len(devices)} capture devices may be used")
+
+
+def _sound_server() -> Check:
+    from voiceid.audio.permissions import capture_devices, forbidden_devices
+    from voiceid.audio.sound_server import reachable_servers, server_sockets
+
+    if found := reachable_servers():
+        return Check("sound server", Status.OK, f"{' and '.join(found)} can be reached")
+    if platform.system() != "Linux":
+        return Check("sound server", Status.OK, "not needed on this system")
+    sockets = server_sockets()
+    where = ", ".join(map(str, sockets.values()))
+    detail = f"none at {where}" if sockets else "no user session (XDG_RUNTIME_DIR is not set)"
+    if set(capture_devices()) - set(forbidden_devices()):
+        return Check("sound server", Status.OK, f"{detail}; ALSA devices are used directly")
+    advice = (
+        "in a user's session: systemctl --user start pipewire pipewire-pulse; a system service needs an ALSA device"
+    )
+    return Check("sound server", Status.WARN, detail, advice)
+
+
+def _wake_word(settings: Settings) -> Check:
+    activation = settings.activation
+    if activation.kind != "wake_word":
+        return Check("wake word", Status.OK, f"not used (activation by {activation.kind.replace('_', ' ')})")
+    from voiceid.activation.engines import make_engine
+
+    try:
+        make_engine(activation.engine, activation.wake_word)
+    except VoiceIdError as error:
+        return Check("wake word", Status.FAIL, str(error), "pip install 'voiceid[wakeword]', or correct [activation]")
+    return Check("wake word", Status.OK, f"{activation.wake_word!r} by engine {activation.engine!r}")
 
 
 def _vault(folder: Path) -> Check:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+ACCESS_ADVICE = "add the user to the group audio (sudo usermod -aG audio USER) and log in again"
+
 
 def capture_devices(folder: Path = Path("/dev/snd")) -> tuple[Path, ...]:
     """ALSA's capture devices (Linux), whoever may use them."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from voiceid.audio.device import Microphone, Receive
 from voiceid.audio.holders import describe_holders
-from voiceid.audio.permissions import forbidden_devices
+from voiceid.audio.permissions import ACCESS_ADVICE, forbidden_devices
 from voiceid.errors import AudioDeviceError, DeviceAccessError, DeviceBusyError, NoDeviceError
 from voiceid.types import SAMPLE_RATE, Samples
 
@@ -102,9 +102,6 @@ def _translated(error: Any, microphone: Microphone) -> AudioDeviceError:
     if forbidden := forbidden_devices():
         return DeviceAccessError(f"{name} cannot be opened: no right to use {forbidden[0]}; {ACCESS_ADVICE}")
     return AudioDeviceError(f"{name} cannot be opened ({error}); is another program using it?")
-
-
-ACCESS_ADVICE = "add the user to the group audio (sudo usermod -aG audio USER) and log in again"
 
 
 def _portaudio() -> Any:

@@ -17,7 +17,7 @@ STYLES = {"ok": "green", "warn": "bold yellow", "fail": "bold red"}
 
 @app.command()
 def doctor(ctx: typer.Context) -> ExitCode:
-    """Check Python, configuration, models, sound, vault, keys, clock, disk and memory, and say what to do.
+    """Check Python, configuration, models, sound, wake word, vault, keys, clock, disk and memory, and say what to do.
 
     Exit code 0 if nothing failed (warnings allowed), 30 otherwise.
 

@@ -31,6 +31,7 @@ COMMANDS = {
     "privacy": "Show and choose what each relying party gets to see.",
     "models": "List, verify and choose models.",
     "benchmark": "Measure time, memory and size of every stage on this machine.",
+    "devices": "List microphones, and try one with a level meter.",
     "doctor": "Check that this machine is ready, and say what to do where it is not.",
     "config": "Show and check the configuration.",
 }
