@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.audio_helpers import in_frames, noise, voiced
 
+from tests.audio_helpers import in_frames, noise, voiced
 from voiceid.activation import Activated, Activation, ActivationKind, UtteranceCollector, make_activation, open_source
 from voiceid.activation.push_to_talk import PushToTalk
 from voiceid.activation.wake_word import GATE_HOLD, GATE_LEAD, LONGEST, WakeWord

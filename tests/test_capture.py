@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile
-from tests.audio_helpers import FakeClock, FakeSound, hum, zeros
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.audio_helpers import FakeClock, FakeSound, hum, zeros
 from voiceid.audio.block_queue import BlockQueue
 from voiceid.audio.capture import BEAT, Capture
 from voiceid.audio.capture_state import CaptureEvent, CaptureState

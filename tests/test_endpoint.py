@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.audio_helpers import in_frames, noise, voiced
 
+from tests.audio_helpers import in_frames, noise, voiced
 from voiceid.activation import Ending, UtteranceCollector
 from voiceid.audio import read_waveform
 from voiceid.audio.streaming_vad import StreamingVad
