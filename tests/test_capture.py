@@ -299,13 +299,14 @@ def test_real_threads_and_the_real_clock() -> None:
     assert len(heard) == 50 and capture.counters.dropped == 0
 
 
-def test_one_block_larger_than_the_queue_is_kept() -> None:
+def test_the_queue_keeps_the_newest_blocks_and_marks_what_is_missing() -> None:
     counts: Counter[str] = Counter()
-    queue = BlockQueue(100, threading.Condition(), FakeClock(), counts)
-    queue.put(np.zeros((300, 1), np.float32), False)
-    received = queue.get(0.1)
-    assert received is not None and received[0].shape == (300, 1) and counts["dropped"] == 0
-    assert queue.get(0.1) is None
+    queue = BlockQueue(2, threading.Condition(), FakeClock(), counts)
+    for number, lost in enumerate([False, False, False, True]):
+        queue.put(np.full((10, 1), number, np.float32), lost)
+    received = [queue.get(0.1), queue.get(0.1)]
+    assert [(block[0][0, 0], block[1]) for block in received if block is not None] == [(2, True), (3, True)]
+    assert queue.get(0.1) is None and counts == {"dropped": 20, "overflows": 1}
 
 
 @given(st.lists(st.integers(0, 700), max_size=12), st.integers(0, 700))

@@ -24,7 +24,7 @@ from voiceid.types import Samples, Source
 BLOCK = 0.03
 """Seconds a block that is asked of the sound system."""
 BEAT = 0.5
-"""Longest time (seconds) without a heartbeat, whatever the device does."""
+"""Longest wait (seconds) between two heartbeats."""
 STEADY = 5.0
 """Seconds of audio after which a device counts as well, and the pauses between attempts begin anew."""
 SLEPT = 2.0
@@ -45,8 +45,8 @@ _STATES: dict[type[AudioDeviceError], CaptureState] = {
 class Capture:
     """Frames from the microphone that the settings choose, through loss, silence and sleep.
 
-    :meth:`frames` runs in one thread; everything else may be called from any. Sound is only captured while
-    :meth:`frames` runs.
+    :meth:`frames` runs in one thread, where :meth:`recent` belongs too; everything else may be called from any. Sound
+    is only captured while :meth:`frames` runs.
     """
 
     def __init__(
@@ -71,6 +71,7 @@ class Capture:
         self._entered: Counter[CaptureState] = Counter()
         self._suspended = self._closed = False
         self._silent_since: float | None = None
+        self._stale_at: float | None = None
         self._asleep = self._clock.boottime() - self._clock.monotonic()
         self._heartbeat = self._clock.monotonic()
 
@@ -89,7 +90,7 @@ class Capture:
 
     @property
     def heartbeat(self) -> float:
-        """When the loop of :meth:`frames` last came round (monotonic seconds): at least twice a second if it lives."""
+        """When the loop of :meth:`frames` last came round (monotonic seconds): about twice a second if it lives."""
         return self._heartbeat
 
     @property
@@ -157,13 +158,12 @@ class Capture:
             self._become(_STATES.get(type(error), CaptureState.UNAVAILABLE), str(error))
             return None
         self._counts["opens"] += 1
-        self._device = chosen.name
+        self._device, self._stale_at = chosen.name, None
         return microphone
 
     def _read(self, microphone: OpenMicrophone) -> Iterator[Frame]:
         """Frames until the device is lost, should be opened anew, or is no longer wanted."""
         opened, framer, gap = self._beat(), Framer(), True
-        stale_at = math.inf
         while not (self._suspended or self._closed):
             try:
                 received = microphone.read(BEAT)
@@ -177,13 +177,7 @@ class Capture:
                 continue
             samples, lost = received
             self._hear(samples, now)
-            if self._state is CaptureState.SILENT and stale_at == math.inf:
-                stale_at = now + self._pauses.grow()
-            elif self._state is CaptureState.LISTENING:
-                stale_at = math.inf
-                if now - opened >= STEADY:
-                    self._pauses.reset()
-            if now >= stale_at:
+            if self._stale(now, opened):
                 return
             if lost:
                 framer, gap = Framer(), True
@@ -204,16 +198,30 @@ class Capture:
             self._silent_since = None
         elif self._silent_since is None:
             self._silent_since = now
-        silent = self._silent_since is not None
-        if silent and now - (self._silent_since or now) >= self._settings.silent_after:
-            self._become(CaptureState.SILENT, f"{self._device!r} delivers only digital silence; {_UNMUTE}")
-        elif not silent or self._state is not CaptureState.SILENT:
+        if self._silent_since is None:
             self._become(CaptureState.LISTENING, f"{self._device!r} delivers audio")
+        elif now - self._silent_since >= self._settings.silent_after:
+            self._become(CaptureState.SILENT, f"{self._device!r} delivers only digital silence; {_UNMUTE}")
+        elif self._state is not CaptureState.SILENT:
+            self._become(CaptureState.LISTENING, f"{self._device!r} delivers zeros so far")
+
+    def _stale(self, now: float, opened: float) -> bool:
+        """Whether a silent stream should be opened anew. A steady one lets the pauses begin anew."""
+        if self._state is CaptureState.SILENT:
+            if self._stale_at is None:
+                self._stale_at = now + self._pauses.grow()
+            return now >= self._stale_at
+        self._stale_at = None
+        if now - opened >= STEADY:
+            self._pauses.reset()
+        return False
 
     def _slept(self) -> bool:
         """Whether the machine has slept since the last call: a stream that was open then may be dead or silent."""
-        asleep = self._clock.boottime() - self._clock.monotonic()
-        slept, self._asleep = asleep - self._asleep, asleep
+        before, boot, after = self._clock.monotonic(), self._clock.boottime(), self._clock.monotonic()
+        if after - before > SLEPT / 2:  # this thread was held up between the clocks, which says nothing of them
+            return False
+        slept, self._asleep = boot - after - self._asleep, boot - after
         if slept > SLEPT:
             self._become(CaptureState.SUSPENDED, f"the machine slept for {slept:.0f} s; opening the microphone anew")
         return slept > SLEPT

@@ -51,14 +51,14 @@ def try_microphone(
     """
     counts: Counter[str] = Counter()
     blocks: list[Samples] = []
-    heard = 0.0
+    heard = 0
     with OpenMicrophone(backend, microphone, block=BLOCK, counts=counts) as stream:
-        while heard < seconds:
+        while heard < round(seconds * SAMPLE_RATE):
             if (received := stream.read(BLOCK)) is None:
                 continue
             blocks.append(received[0])
-            heard += len(received[0]) / SAMPLE_RATE
-            on_level(heard, dbfs(received[0]))
+            heard += len(received[0])
+            on_level(heard / SAMPLE_RATE, dbfs(received[0]))
     samples = np.concatenate(blocks)
     if not samples.any():
         raise AudioDeviceError(f"{microphone.name!r} delivers only digital silence; unmute it and allow access to it")

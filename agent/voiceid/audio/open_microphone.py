@@ -42,7 +42,7 @@ class OpenMicrophone:
         self._clock = clock or SystemClock()
         self._lost_after = lost_after
         self._queue = BlockQueue(
-            round(queue * microphone.rate),
+            max(1, round(queue / block)),
             condition or threading.Condition(),
             self._clock,
             Counter() if counts is None else counts,
@@ -50,7 +50,7 @@ class OpenMicrophone:
         self._stream = backend.open(microphone, self._queue.put, block=block)
         rate = self._stream.rate
         self._resampler = soxr.ResampleStream(rate, SAMPLE_RATE, 1, dtype="float32") if rate != SAMPLE_RATE else None
-        self._heard = self._clock.monotonic()
+        self._waited = 0.0
 
     def __enter__(self) -> OpenMicrophone:
         return self
@@ -64,18 +64,19 @@ class OpenMicrophone:
         None if it was woken, or if none came within ``seconds``.
 
         Raises:
-            DeviceLostError: the stream has ended, or nothing has come for ``lost_after`` seconds.
+            DeviceLostError: the stream has ended, or nothing has come in ``lost_after`` seconds of waiting.
         """
+        start = self._clock.monotonic()
         received = self._queue.get(seconds)
-        now = self._clock.monotonic()
         if received is None:
-            if not self._stream.active or now - self._heard >= self._lost_after:
+            self._waited += self._clock.monotonic() - start
+            if not self._stream.active or self._waited >= self._lost_after:
                 raise DeviceLostError(
                     f"{self.microphone.name!r} delivers no audio; was it unplugged or suspended, or did its sound "
                     "server end?"
                 )
             return None
-        self._heard = now
+        self._waited = 0.0
         block, gap = received
         mono = block.mean(axis=1, dtype=np.float32)
         return (mono if self._resampler is None else self._resampler.resample_chunk(mono)), gap
