@@ -172,7 +172,7 @@ def test_doctor_names_forbidden_sound_cards_and_the_group(monkeypatch: pytest.Mo
 def test_doctor_tells_whether_a_sound_server_is_reached(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for variable in ("PULSE_RUNTIME_PATH", "PIPEWIRE_RUNTIME_DIR", "XDG_RUNTIME_DIR"):
         monkeypatch.delenv(variable, raising=False)
-    monkeypatch.setattr("voiceid.audio.permissions.capture_devices", lambda: ())
+    monkeypatch.setattr("voiceid.audio.permissions.capture_devices", lambda *folder: ())
     if sys.platform == "linux":
         check = find(doctor(tmp_path), "sound server")
         assert check.status is Status.WARN and "XDG_RUNTIME_DIR" in check.detail and "systemctl --user" in check.advice
