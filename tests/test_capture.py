@@ -220,6 +220,20 @@ def test_a_sleep_that_nobody_announced_opens_the_device_anew(bench: Bench) -> No
     assert len(bench.sound.streams) == 2 and not bench.sound.streams[0].open
 
 
+def test_being_held_up_between_the_clocks_is_no_sleep(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def held_up() -> float:
+        before = bench.clock.now
+        if next(hold_ups, False):
+            bench.clock.now += 60
+        return before
+
+    hold_ups = iter([False, True])
+    bench.plugged().take(3)
+    monkeypatch.setattr(bench.clock, "boottime", held_up)
+    bench.take(20)
+    assert bench.states == ["listening"]
+
+
 def test_a_slow_reader_loses_the_oldest_audio_and_it_is_counted(bench: Bench) -> None:
     bench.sound.hears = lambda start, count, rate: np.arange(start, start + count, dtype=np.float32)[:, None] / 2**20
     bench.plugged().take(10)

@@ -21,6 +21,7 @@ import soundfile
 from tests.audio_helpers import noise
 from tests.pulse_helpers import PulseServer
 from voiceid.audio import read_waveform
+from voiceid.audio.holders import server_clients
 from voiceid.types import SAMPLE_RATE, Samples
 
 PATIENCE = 120.0
@@ -55,8 +56,8 @@ class Listener:
             self._lines.put(line)
 
     @property
-    def states(self) -> list[str]:
-        return [said["state"] for said in self.said if "state" in said]
+    def pid(self) -> int:
+        return self._process.pid
 
     def tell(self, command: str) -> None:
         assert self._process.stdin is not None
@@ -176,12 +177,16 @@ def test_digital_silence_is_told_and_ends(server: PulseServer, listen: Callable[
     listener.state("listening")
 
 
-def test_suspending_gives_the_microphone_back(server: PulseServer, listen: Callable[..., Listener]) -> None:
+def test_suspending_gives_the_microphone_back(
+    server: PulseServer, listen: Callable[..., Listener], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("HOME", "XDG_RUNTIME_DIR", "PULSE_RUNTIME_PATH"):
+        monkeypatch.setenv(variable, server.environment[variable])
     listener = listen()
     listener.state("listening")
-    assert server.control("list", "short", "source-outputs").stdout.strip()
+    assert [holder.pid for holder in server_clients()] == [listener.pid]
     listener.tell("suspend")
     listener.state("suspended")
-    assert not server.control("list", "short", "source-outputs").stdout.strip()
+    assert server_clients() == ()
     listener.tell("resume")
     listener.state("listening")

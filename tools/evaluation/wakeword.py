@@ -50,6 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--word", default="alexa", help="the wake word (default alexa)")
     parser.add_argument("--engines", default="micro,open", help="engines to measure (default micro,open)")
     parser.add_argument("--page", type=Path, metavar="OUT", help="write the result as a page (Markdown), too")
+    parser.epilog = "All recordings of the word are measured; --limit applies to the others."
 
 
 def measure(options: Options, arguments: argparse.Namespace) -> tuple[dict[str, Any], str, Account]:

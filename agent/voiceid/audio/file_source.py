@@ -22,13 +22,12 @@ class FileSource:
     """A recording of any format, as fast as it is read, or what is written into a pipe (mono, 16 kHz, 16-bit PCM).
 
     A last frame that is not full is left out.
+
+    Raises:
+        AudioError: there is no such file; from :meth:`frames`, it cannot be read.
     """
 
     def __init__(self, path: Path, *, history: float = 3.0) -> None:
-        """
-        Raises:
-            AudioError: there is no such file.
-        """
         if not path.exists():
             raise AudioError(f"{path}: no such recording or pipe")
         self._path = path
@@ -40,10 +39,6 @@ class FileSource:
         return Source.FILE
 
     def frames(self) -> Iterator[Frame]:
-        """
-        Raises:
-            AudioError: the recording cannot be read.
-        """
         for number, samples in enumerate(self._pieces()):
             if self._closed:
                 return
