@@ -102,8 +102,11 @@ def test_vault_option_and_configuration_reach_the_settings(tmp_path: Path) -> No
 
 def test_every_error_class_has_an_exit_code_of_its_own() -> None:
     classes = [c for c in vars(errors).values() if isinstance(c, type) and issubclass(c, errors.VoiceIdError)]
-    codes = [code_of_error(c("x")) for c in classes if c is not errors.VoiceIdError]
-    assert ExitCode.INTERNAL not in codes
+    of_devices = [c for c in classes if issubclass(c, errors.AudioDeviceError)]
+    others = [c for c in classes if c is not errors.VoiceIdError and c not in of_devices]
+    codes = [code_of_error(c("x")) for c in others]
+    assert {code_of_error(c("x")) for c in of_devices} == {ExitCode.DEVICE}
+    assert ExitCode.INTERNAL not in codes and ExitCode.DEVICE not in codes
     assert len(set(codes)) == len(codes)
 
 
