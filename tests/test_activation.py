@@ -185,5 +185,7 @@ def test_a_recording_becomes_one_utterance_from_a_file(speech: Path) -> None:
 
 def test_the_source_is_the_microphone_unless_a_file_is_named(tmp_path: Path) -> None:
     assert isinstance(open_source(CaptureSettings(), ActivationSettings()), Capture)
+    with pytest.raises(SettingsError, match="needs file"):
+        open_source(CaptureSettings(), ActivationSettings(kind="file"))
     with pytest.raises(AudioError, match="no such recording"):
         open_source(CaptureSettings(), ActivationSettings(kind="file", file=tmp_path / "none.wav"))

@@ -125,7 +125,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PulseServer]:
 
 
 def run(server: PulseServer, *arguments: str) -> subprocess.CompletedProcess[str]:
-    script = "from voiceid.cli.main import main; main()"
+    script = "from voiceid.cli.start import main; main()"
     return subprocess.run(
         [sys.executable, "-c", script, *arguments], env=server.environment, capture_output=True, text=True
     )

@@ -14,6 +14,7 @@ from voiceid.audio.capture import Capture
 from voiceid.audio.capture_state import CaptureEvent
 from voiceid.audio.file_source import FileSource
 from voiceid.audio.frames import FrameSource
+from voiceid.errors import SettingsError
 from voiceid.settings import ActivationSettings, CaptureSettings
 
 
@@ -38,8 +39,11 @@ def open_source(
     """The recording for activation kind ``file``, else the microphone.
 
     Raises:
-        AudioError: the recording cannot be read.
+        SettingsError: no recording is named.
+        AudioError: there is no such recording.
     """
-    if activation.kind == "file" and activation.file is not None:
-        return FileSource(activation.file, history=capture.history)
-    return Capture(capture, on_event=on_event)
+    if activation.kind != "file":
+        return Capture(capture, on_event=on_event)
+    if activation.file is None:
+        raise SettingsError("activation: kind 'file' needs file, the recording that takes the microphone's place")
+    return FileSource(activation.file, history=capture.history)
