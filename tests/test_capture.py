@@ -201,13 +201,18 @@ def test_a_stale_silent_stream_is_opened_anew(bench: Bench) -> None:
 
 
 def test_suspending_releases_the_device_and_resuming_takes_it_again(bench: Bench) -> None:
+    def sleep() -> None:
+        bench.clock.asleep += 3600
+
     bench.plugged().take(10)
     bench.capture.suspend()
     released: list[bool] = []
     bench.clock.at(1, lambda: released.append(not bench.sound.streams[0].open))
+    bench.clock.at(4, sleep)
     bench.clock.at(5, bench.capture.resume)
     (frame,) = bench.take()
-    assert released == [True] and frame.gap
+    bench.take(10)
+    assert released == [True] and frame.gap and len(bench.sound.streams) == 2
     assert bench.states == ["listening", "suspended", "listening"]
 
 

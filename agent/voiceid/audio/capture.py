@@ -29,7 +29,6 @@ STEADY = 5.0
 """Seconds of audio after which a device counts as well, and the pauses between attempts begin anew."""
 SLEPT = 2.0
 """Seconds by which the clocks must differ for the machine to have slept."""
-
 DIGITAL_SILENCE = 1e-6
 """Peak-to-peak range that no real microphone stays within."""
 
@@ -72,7 +71,7 @@ class Capture:
         self._suspended = self._closed = False
         self._silent_since: float | None = None
         self._stale_at: float | None = None
-        self._asleep = self._clock.boottime() - self._clock.monotonic()
+        self._asleep = 0.0
         self._heartbeat = self._clock.monotonic()
 
     @property
@@ -164,6 +163,7 @@ class Capture:
     def _read(self, microphone: OpenMicrophone) -> Iterator[Frame]:
         """Frames until the device is lost, should be opened anew, or is no longer wanted."""
         opened, framer, gap = self._beat(), Framer(), True
+        self._asleep = self._clock.boottime() - self._clock.monotonic()
         while not (self._suspended or self._closed):
             try:
                 received = microphone.read(BEAT)
@@ -217,7 +217,7 @@ class Capture:
         return False
 
     def _slept(self) -> bool:
-        """Whether the machine has slept since the last call: a stream that was open then may be dead or silent."""
+        """Whether the machine has slept since this was last asked: a stream that was open then may be dead or silent."""
         before, boot, after = self._clock.monotonic(), self._clock.boottime(), self._clock.monotonic()
         if after - before > SLEPT / 2:  # this thread was held up between the clocks, which says nothing of them
             return False
