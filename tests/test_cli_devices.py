@@ -32,8 +32,8 @@ def sound(monkeypatch: pytest.MonkeyPatch) -> FakeSound:
     sound.plug("Built-in")
     sound.plug("USB Mic", index=4)
     sound.restart()
-    monkeypatch.setattr("voiceid.audio.portaudio.PortAudioBackend", lambda: sound)
     monkeypatch.setattr("voiceid.audio.microphone.PortAudioBackend", lambda: sound)
+    monkeypatch.setattr("voiceid.audio.portaudio.PortAudioBackend", lambda: sound)
     return sound
 
 

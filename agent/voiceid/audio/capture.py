@@ -217,7 +217,7 @@ class Capture:
         return False
 
     def _slept(self) -> bool:
-        """Whether the machine has slept since this was last asked: a stream that was open then may be dead or silent."""
+        """Whether the machine has slept since this was last asked: an old stream may be dead or silent then."""
         before, boot, after = self._clock.monotonic(), self._clock.boottime(), self._clock.monotonic()
         if after - before > SLEPT / 2:  # this thread was held up between the clocks, which says nothing of them
             return False
