@@ -161,11 +161,11 @@ def test_doctor_finds_the_microphone_or_says_why_not(sound: FakeSound, tmp_path:
 
 def test_doctor_names_forbidden_sound_cards_and_the_group(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     card = Path("/dev/snd/pcmC0D0c")
-    monkeypatch.setattr("voiceid.audio.permissions.capture_devices", lambda: (card,))
-    monkeypatch.setattr("voiceid.audio.permissions.forbidden_devices", lambda: (card,))
+    monkeypatch.setattr("voiceid.audio.permissions.capture_devices", lambda *folder: (card,))
+    monkeypatch.setattr("voiceid.audio.permissions.forbidden_devices", lambda *folder: (card,))
     check = find(doctor(tmp_path), "sound access")
     assert check.status is Status.WARN and str(card) in check.detail and "usermod -aG audio" in check.advice
-    monkeypatch.setattr("voiceid.audio.permissions.forbidden_devices", lambda: ())
+    monkeypatch.setattr("voiceid.audio.permissions.forbidden_devices", lambda *folder: ())
     assert find(doctor(tmp_path), "sound access").status is Status.OK
 
 
