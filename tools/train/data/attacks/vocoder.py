@@ -12,6 +12,7 @@ from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
+import soxr
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -21,7 +22,7 @@ from tools.train.data.attacks.cache import attack_folder
 from tools.train.data.attacks.neural import spectral_loss, training_speech
 from tools.train.networks.discriminators import Discriminators, fooling_loss, judging_loss
 from tools.train.networks.vocoders import SHAPES, MelSpectrogram, generator
-from voiceid.types import Samples
+from voiceid.types import SAMPLE_RATE, Samples
 
 SEGMENT = 10_240
 """Samples of a training segment: a multiple of every hop."""
@@ -30,6 +31,7 @@ SPECTRAL_SHARE = 0.65
 """Share of the steps before the discriminators join in."""
 SAVE_EVERY = 200
 CLIPS = 2_000
+NATIVE_RATES = (16_000, 22_050, 24_000)
 RATE = 5e-4
 """Highest learning rate; at twice that the spectral kind diverges."""
 RMS = 0.05
@@ -120,13 +122,16 @@ def copier(name: str) -> partial[Samples]:
 
 @torch.inference_mode()
 def _copy(name: str, samples: Samples, random: np.random.Generator) -> Samples:
-    """float32 (n,) to its copy, now and then from a spectrogram as blurred as a synthesizer predicts it."""
+    """float32 (n,) to its copy: as by a vocoder of a random native rate, which puts its traces at other frequencies,
+    and now and then from a spectrogram as blurred as a synthesizer predicts it."""
     mel, vocoder = _load(name)
+    rate = int(random.choice(NATIVE_RATES))
+    native = soxr.resample(samples, SAMPLE_RATE, rate)
     gain = np.float32(RMS / (float(np.sqrt(np.mean(samples**2))) + 1e-6))
-    spectrogram = mel(torch.from_numpy(samples * gain)[None])
+    spectrogram = mel(torch.from_numpy(native * gain)[None])
     if random.random() < 0.3:
         spectrogram = F.avg_pool1d(spectrogram, 3, 1, 1, count_include_pad=False)
-    copy = vocoder(spectrogram)[0].numpy()[: len(samples)] / gain
+    copy = soxr.resample(vocoder(spectrogram)[0].numpy() / gain, rate, SAMPLE_RATE)[: len(samples)]
     return np.pad(copy, (0, len(samples) - len(copy))).astype(np.float32)
 
 
