@@ -129,10 +129,14 @@ class Ceremonies:
             else:
                 self._report("register", verdict, call, 0.0)
         made = verdict.registered
-        more = {} if made is None else {
-            "credential": credential_facts(user, made.credential),
-            "registration": made.response,
-        }
+        more = (
+            {}
+            if made is None
+            else {
+                "credential": credential_facts(user, made.credential),
+                "registration": made.response,
+            }
+        )
         return {**verdict_facts(verdict), **more}
 
     async def listen(self, call: Call, claim: Claim) -> Waveform:

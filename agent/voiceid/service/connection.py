@@ -196,5 +196,3 @@ class Connection:
                 self._outgoing.task_done()
         self._room.set()
         self._writer.transport.abort()
-
-

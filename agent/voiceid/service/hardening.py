@@ -47,5 +47,6 @@ def check_vault_folder(folder: Path) -> None:
         )
     if mode & 0o077:
         raise VaultError(
-            f"{folder}: others have access to the vault (mode {mode:04o}) and may have copied it; run: chmod 700 {folder}"
+            f"{folder}: others have access to the vault (mode {mode:04o}) and may have copied it; "
+            f"run: chmod 700 {folder}"
         )

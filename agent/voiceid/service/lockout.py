@@ -16,6 +16,10 @@ from voiceid.service.pin import hash_pin, is_pin
 from voiceid.types import Outcome
 
 
+class PresentPinNeeded(PermissionError):
+    """The present PIN must be given."""
+
+
 @dataclass(frozen=True, slots=True)
 class LockoutReport:
     """The lock-out of a user for people; ``retry_after`` in seconds, 0 where there is no delay or no end to it."""
@@ -128,7 +132,8 @@ class Lockout:
 
         Raises:
             EnrolmentError: a PIN that cannot be used.
-            PermissionError: locked, or without the right present PIN.
+            PresentPinNeeded: none was given.
+            PermissionError: locked, or not the right present PIN.
         """
         phc = hash_pin(pin)
         self._authorise(name, current, admin=admin)
@@ -168,8 +173,10 @@ class Lockout:
         state = self._read(name)
         if state.disabled or self._remaining(state) > 0:
             raise PermissionError("not while locked: a new PIN would end the delay")
-        if state.pin and (current is None or not self.enter_pin(name, current)):
-            raise PermissionError("the present PIN is needed to change it, and this is not it")
+        if state.pin and current is None:
+            raise PresentPinNeeded("the present PIN is needed to change it")
+        if state.pin and not self.enter_pin(name, current or ""):
+            raise PermissionError("this is not the present PIN, or its tries are used up")
 
     def _read(self, name: str) -> LockoutState:
         with self._lock:

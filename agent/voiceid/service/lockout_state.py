@@ -38,7 +38,7 @@ _VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class LockoutState:
-    """What is stored. ``since`` is when the present delay began, None where there is none; ``pin`` a PHC string or ''."""
+    """What is stored. ``since`` is when the delay began, None where there is none; ``pin`` a PHC string or empty."""
 
     failures: int = 0
     inconclusives: int = 0

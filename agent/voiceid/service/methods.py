@@ -24,7 +24,10 @@ _RP = Field("relying_party", Kind.TEXT, "relying party id, as shop.example.org",
 _PURPOSE = Field("purpose", Kind.TEXT, "what the user is asked to confirm", least=1, most=MAX_PURPOSE)
 _NONCE = Field("nonce", Kind.BYTES, "fresh random bytes of the relying party", least=MIN_NONCE, most=MAX_NONCE)
 _AUDIO = Field(
-    "audio", Kind.BOOLEAN, "judge what `audio.append` handed over instead of the microphone: source `file`", optional=True
+    "audio",
+    Kind.BOOLEAN,
+    "judge what `audio.append` handed over instead of the microphone: source `file`",
+    optional=True,
 )
 _CREDENTIAL = Field("credential_id", Kind.BYTES, "credential id", least=1, most=1023)
 _PIN = Field("pin", Kind.TEXT, "the PIN", least=1, most=MAX_PIN)
@@ -62,16 +65,16 @@ METHODS: tuple[Method, ...] = (
             Field("busy", Kind.BOOLEAN, "whether a client has the capture session"),
             Field("uptime", Kind.NUMBER, "seconds since the start, without suspensions"),
             Field("device", Kind.TEXT, "name of the microphone", optional=True, admin=True),
-            Field("users", Kind.INTEGER, "number of users", admin=True),
-            Field("clients", Kind.INTEGER, "open connections", admin=True),
-            Field("models", Kind.OBJECT, "card and version for each role", admin=True),
-            Field("problems", Kind.TEXTS, "what an admin should look at", admin=True),
+            Field("users", Kind.INTEGER, "number of users", optional=True, admin=True),
+            Field("clients", Kind.INTEGER, "open connections", optional=True, admin=True),
+            Field("models", Kind.OBJECT, "card and version for each role", optional=True, admin=True),
+            Field("problems", Kind.TEXTS, "what an admin should look at", optional=True, admin=True),
         ),
     ),
     Method(
         "claim",
-        "Take the capture session; only one client has it. With `relying_party`, `purpose` and `nonce` it is armed: the "
-        "next utterance after a spontaneous wake word is judged among the enrolled, and its envelope comes as the "
+        "Take the capture session; only one client has it. With `relying_party`, `purpose` and `nonce` it is armed: "
+        "the next utterance after a spontaneous wake word is judged among the enrolled, and its envelope comes as the "
         "notification `utterance`, which ends the claim. The end of the connection ends it too.",
         _ANYONE,
         (
@@ -175,7 +178,9 @@ METHODS: tuple[Method, ...] = (
         _OWNER,
         (_USER,),
         (
-            Field("user", Kind.OBJECT, "name, created, net_speech, utterance_count, model_name, model_sha256, owner_uid"),
+            Field(
+                "user", Kind.OBJECT, "name, created, net_speech, utterance_count, model_name, model_sha256, owner_uid"
+            ),
             Field("credentials", Kind.OBJECTS, "relying_party, credential_id, created"),
         ),
     ),

@@ -24,12 +24,20 @@ class Metrics:
         registry = self._registry = CollectorRegistry()
         Gauge("voiceid_info", "Version.", ["version"], registry=registry).labels(__version__).set(1)
         self._decisions = Counter(
-            "voiceid_decisions", "Decisions by kind of ceremony and outcome.", ["ceremony", "outcome"], registry=registry
+            "voiceid_decisions",
+            "Decisions by kind of ceremony and outcome.",
+            ["ceremony", "outcome"],
+            registry=registry,
         )
         self._judging = Histogram(
-            "voiceid_judging_seconds", "From the end of an utterance to its decision.", buckets=_BUCKETS, registry=registry
+            "voiceid_judging_seconds",
+            "From the end of an utterance to its decision.",
+            buckets=_BUCKETS,
+            registry=registry,
         )
-        self._requests = Counter("voiceid_requests", "Requests by method and result.", ["method", "result"], registry=registry)
+        self._requests = Counter(
+            "voiceid_requests", "Requests by method and result.", ["method", "result"], registry=registry
+        )
         self._clients = Gauge("voiceid_clients", "Open connections.", registry=registry)
         self._reloads = Counter("voiceid_reloads", "Reloads by result.", ["result"], registry=registry)
         self._state = Gauge("voiceid_microphone_state", "1 for the present state.", ["state"], registry=registry)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import secrets
 import unicodedata
 
@@ -23,7 +24,7 @@ def hash_pin(pin: str) -> str:
         EnrolmentError: too short, too long, one character repeated, or a run as 1234.
     """
     pin = _normal(pin)
-    steps = {ord(b) - ord(a) for a, b in zip(pin, pin[1:], strict=False)}
+    steps = {ord(b) - ord(a) for a, b in itertools.pairwise(pin)}
     if not MIN_PIN <= len(pin) <= MAX_PIN:
         raise EnrolmentError(f"a PIN has {MIN_PIN} to {MAX_PIN} characters")
     if steps in ({0}, {1}, {-1}):

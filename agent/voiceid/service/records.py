@@ -13,7 +13,7 @@ from voiceid.enrolment.vault import Vault
 from voiceid.errors import SettingsError, UnknownUserError
 from voiceid.service.audit import Audit
 from voiceid.service.connection import Call
-from voiceid.service.lockout import Lockout
+from voiceid.service.lockout import Lockout, PresentPinNeeded
 from voiceid.service.permissions import not_permitted
 from voiceid.service.protocol import RequestError
 from voiceid.service.schema import Fault
@@ -156,5 +156,7 @@ def credential_facts(user: str | None, credential: Credential) -> dict[str, Any]
 def _pin_rules() -> Iterator[None]:
     try:
         yield
+    except PresentPinNeeded as error:
+        raise RequestError(Fault.PRESENT_PIN, str(error)) from None
     except PermissionError as error:
         raise RequestError(Fault.PIN, str(error)) from None

@@ -102,7 +102,7 @@ class Fault(StrEnum):
     ENROLMENT = "enrolment"
     UNKNOWN_USER = "unknown_user"
     PIN = "pin"
-    LOCKED = "locked"
+    PRESENT_PIN = "present_pin"
     VAULT = "vault"
     MODEL = "model"
     SETTINGS = "settings"
@@ -134,12 +134,12 @@ _FAULTS: dict[Fault, tuple[int, str]] = {
     Fault.CREDENTIAL: (7, "the credential is unknown, revoked or belongs elsewhere"),
     Fault.ENROLMENT: (8, "the enrolment is incomplete, or the name is taken or cannot be used"),
     Fault.UNKNOWN_USER: (9, "no such user (only admins are told)"),
-    Fault.PIN: (10, "the PIN cannot be used, or the present one is needed to change it"),
-    Fault.LOCKED: (11, "locked: not possible until the delay is over or an admin resets it"),
-    Fault.VAULT: (12, "the vault cannot be read or written"),
-    Fault.MODEL: (13, "a model cannot be used"),
-    Fault.SETTINGS: (14, "the configuration is wrong"),
-    Fault.VERSION: (15, "the daemon speaks another version of the protocol"),
-    Fault.TOO_MANY: (16, "too many connections, or too many requests under way"),
-    Fault.STOPPING: (17, "the daemon is stopping"),
+    Fault.PIN: (10, "no PIN can be set or cleared while locked, and a wrong present PIN changes nothing"),
+    Fault.PRESENT_PIN: (17, "the present PIN is needed in `current`"),
+    Fault.VAULT: (11, "the vault cannot be read or written"),
+    Fault.MODEL: (12, "a model cannot be used"),
+    Fault.SETTINGS: (13, "the configuration is wrong"),
+    Fault.VERSION: (14, "the daemon speaks another version of the protocol"),
+    Fault.TOO_MANY: (15, "too many connections, or too many requests under way"),
+    Fault.STOPPING: (16, "the daemon is stopping"),
 }

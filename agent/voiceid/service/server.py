@@ -48,9 +48,9 @@ class Server:
         observer: Observer,
         *,
         max_clients: int,
-        on_close: Callable[[Connection], None],
+        on_close: Callable[[Connection], object],
     ) -> None:
-        """``owner_of`` tells the uid that owns a user's enrolment; ``on_close`` hears of every connection that ended."""
+        """``owner_of`` tells the uid that owns a user's enrolment; ``on_close`` hears of every end."""
         if missing := {method.name for method in METHODS} ^ set(handlers):
             raise AssertionError(f"methods and handlers differ: {sorted(missing)}")
         self.permissions = permissions

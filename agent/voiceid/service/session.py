@@ -71,7 +71,7 @@ class Claim:
         if not self.recordings:
             raise RequestError(Fault.AUDIO, "no recording was handed over: claim, then audio.append with end")
         recordings, self.recordings = self.recordings, []
-        return [Waveform(np.frombuffer(r, "<i2").astype(np.float32) / 32768, Source.FILE) for r in recordings]
+        return [_waveform(recording) for recording in recordings]
 
 
 class CaptureSession:
@@ -152,3 +152,8 @@ class CaptureSession:
             claim.expiry.cancel()
         claim.pcm.clear()
         claim.recordings.clear()
+
+
+def _waveform(pcm: bytes) -> Waveform:
+    samples = np.frombuffer(pcm, "<i2").astype(np.float32)
+    return Waveform(samples / np.float32(32768), Source.FILE)

@@ -10,7 +10,6 @@ import stat
 from pathlib import Path
 
 from voiceid.errors import ServiceError
-from voiceid.service.peers import peer_of
 from voiceid.settings import ServiceSettings
 
 SOCKET_NAME = "voiceid.sock"
@@ -53,6 +52,27 @@ def client_socket(settings: ServiceSettings) -> Path | None:
     return next((path for path in candidates if _is_socket(path)), None)
 
 
+def is_served(path: Path) -> bool:
+    """Whether somebody listens at ``path``.
+
+    Raises:
+        ServiceError: this user may not know.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(2)
+        try:
+            probe.connect(os.fspath(path))
+        except PermissionError as error:
+            raise ServiceError(
+                f"{path}: not permitted to talk to the voiceid daemon; join the group of the socket, or name a --vault"
+            ) from error
+        except (ConnectionRefusedError, FileNotFoundError):
+            return False
+        except OSError:
+            pass  # it listens, but is busy
+        return True
+
+
 def activated_socket() -> socket.socket | None:
     """The socket that systemd passed to this process (``LISTEN_FDS``), or None; the variables are taken away.
 
@@ -72,7 +92,9 @@ def activated_socket() -> socket.socket | None:
     except OSError as error:
         raise ServiceError(f"systemd passed no usable socket ({error.strerror})") from error
     if listener.family is not socket.AF_UNIX or listener.type is not socket.SOCK_STREAM or not listening:
-        raise ServiceError("systemd passed something else than a listening Unix stream socket; use ListenStream=/run/...")
+        raise ServiceError(
+            "systemd passed something else than a listening Unix stream socket; use ListenStream=/run/..."
+        )
     return listener
 
 
@@ -115,25 +137,18 @@ class OwnSocket:
             folder.mkdir(mode=0o755, parents=True)
         mode = folder.stat().st_mode
         if mode & 0o002 and not mode & stat.S_ISVTX:
-            raise ServiceError(f"{folder}: everybody may replace files here (mode {mode & 0o777:04o}); choose another folder")
+            raise ServiceError(
+                f"{folder}: everybody may replace files here (mode {mode & 0o777:04o}); choose another folder"
+            )
 
     def _remove_stale(self) -> None:
         if not self.path.exists() and not self.path.is_symlink():
             return
         if not _is_socket(self.path):
             raise ServiceError(f"{self.path}: exists and is no socket; remove it or set another [service] socket")
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-            probe.settimeout(2)
-            try:
-                probe.connect(os.fspath(self.path))
-            except (ConnectionRefusedError, FileNotFoundError):
-                self.path.unlink(missing_ok=True)
-                return
-            except TimeoutError:
-                pass
-            with contextlib.suppress(OSError):
-                raise ServiceError(f"{self.path}: process {peer_of(probe).pid} listens here already; stop it first")
+        if is_served(self.path):
             raise ServiceError(f"{self.path}: another process listens here already; stop it first")
+        self.path.unlink(missing_ok=True)
 
 
 def hold(path: Path, refusal: str) -> int:

@@ -33,7 +33,7 @@ def decode(line: bytes) -> dict[str, Any]:
     """The one JSON object in ``line``.
 
     Raises:
-        ValueError: not UTF-8, not JSON, no object, a key twice, NaN or infinity, a lone surrogate, or nested too deeply.
+        ValueError: not UTF-8, not JSON, no object, a key twice, NaN, infinity, a lone surrogate, or too deep.
     """
     try:
         value = json.loads(line.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_refuse)
