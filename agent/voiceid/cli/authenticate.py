@@ -72,7 +72,12 @@ def authenticate(
         if client is not None:
             refuse_device(device)
             recordings = read_source(file, microphone)
-            asked: dict[str, Any] = {"user": name, "relying_party": relying_party, "nonce": nonce, "credential_id": identifier}
+            asked: dict[str, Any] = {
+                "user": name,
+                "relying_party": relying_party,
+                "nonce": nonce,
+                "credential_id": identifier,
+            }
             asked["purpose"] = purpose or f"sign in at {relying_party}"
             return _ask(client, context, recordings, asked, output)
     settings = context.settings()
@@ -104,9 +109,7 @@ def authenticate(
     return code_of_outcome(decision.outcome)
 
 
-def _ask(
-    client: Client, context: Context, recordings: list[Waveform], asked: dict[str, Any], output: Path
-) -> ExitCode:
+def _ask(client: Client, context: Context, recordings: list[Waveform], asked: dict[str, Any], output: Path) -> ExitCode:
     audio = hand_over(client, recordings)
     result = client.call("authenticate", hear, **asked, audio=audio)
     facts: dict[str, object] = {"relying_party": asked["relying_party"], "output": None}

@@ -28,8 +28,8 @@ def enroll(
     """Enrol a voice from several recordings, or guided from the microphone.
 
     Every utterance is judged on its own: too short, quiet, clipped or noisy, another speaker than before, synthetic or
-    replayed ones are refused with the reason. Nothing is stored until there is enough speech. Where a daemon runs and no
-    [bold]--vault[/] is named, the daemon does it, and the enrolment belongs to you.
+    replayed ones are refused with the reason. Nothing is stored until there is enough speech. Where a daemon runs and
+    no [bold]--vault[/] is named, the daemon does it, and the enrolment belongs to you.
 
     Examples:
 
@@ -40,8 +40,8 @@ def enroll(
     context = context_of(ctx)
     with daemon(context) as client:
         if client is not None:
-            result = enrol_remotely(client, name, files or [], microphone, device)
-            context.emit({"name": result["user"], "enrolled": True, **result}, enrolled(result))
+            made = enrol_remotely(client, name, files or [], microphone, device)
+            context.emit({"name": made["user"], "enrolled": True, **made}, enrolled(made))
             return
     settings = context.settings()
     check_source(files or [], microphone, device)

@@ -23,7 +23,7 @@ _CODES = {"accepted": ExitCode.ACCEPTED, "denied": ExitCode.REJECTED, "locked": 
 
 @app.command("set")
 def set_pin(ctx: typer.Context, name: Name) -> None:
-    """Give user NAME a PIN of 4 to 64 characters; it is asked for, twice. The present one is needed, if there is one."""
+    """Give user NAME a PIN of 4 to 64 characters; it is asked for, as is the present one where there is one."""
     context = context_of(ctx)
     with required_daemon(context) as client:
         pin = _ask("New PIN", confirm=True)

@@ -62,7 +62,9 @@ def required_daemon(context: Context) -> Iterator[Client]:
     """
     with daemon(context) as client:
         if client is None:
-            raise ServiceError("no voiceid daemon runs here; start it with 'systemctl start voiceid' or 'voiceid daemon'")
+            raise ServiceError(
+                "no voiceid daemon runs here; start it with 'systemctl start voiceid' or 'voiceid daemon'"
+            )
         yield client
 
 

@@ -90,7 +90,7 @@ class Ceremonies:
                 waveform = await self.listen(call, claim)
                 verdict = await self._judged("verify", call, lambda: self.judge.verify(waveform, user))
             else:
-                self._report("verify", verdict, call, 0.0)
+                self._report("verify", verdict, call, None)
         return {**verdict_facts(verdict), "challenge": call.params["challenge"]}
 
     async def authenticate(self, call: Call) -> dict[str, Any]:
@@ -105,7 +105,7 @@ class Ceremonies:
                 waveform = await self.listen(call, claim)
                 verdict = await self._judged("authenticate", call, lambda: self.judge.authenticate(waveform, request))
             else:
-                self._report("authenticate", verdict, call, 0.0)
+                self._report("authenticate", verdict, call, None)
         return {**verdict_facts(verdict), **envelope_facts(verdict)}
 
     async def register(self, call: Call) -> dict[str, Any]:
@@ -127,7 +127,7 @@ class Ceremonies:
                     ),
                 )
             else:
-                self._report("register", verdict, call, 0.0)
+                self._report("register", verdict, call, None)
         made = verdict.registered
         more = (
             {}
@@ -207,7 +207,7 @@ class Ceremonies:
         self._report(ceremony, verdict, call, time.monotonic() - began)
         return verdict
 
-    def _report(self, ceremony: str, verdict: Verdict, call: Call, seconds: float) -> None:
+    def _report(self, ceremony: str, verdict: Verdict, call: Call, seconds: float | None) -> None:
         self._metrics.decision(ceremony, verdict.decision.outcome.value, seconds)
         self._audit.decision(ceremony, verdict, call.peer, call.params.get("relying_party"))
         self._announce(verdict)

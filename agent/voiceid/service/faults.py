@@ -9,6 +9,8 @@ from voiceid.errors import (
     EnrolmentError,
     EnvelopeError,
     ModelError,
+    PinError,
+    PresentPinError,
     SettingsError,
     UnknownUserError,
     VaultError,
@@ -26,6 +28,8 @@ _FAULTS: dict[type[BaseException], Fault] = {
     EnrolmentError: Fault.ENROLMENT,
     EnvelopeError: Fault.INVALID_PARAMS,
     ModelError: Fault.MODEL,
+    PresentPinError: Fault.PRESENT_PIN,
+    PinError: Fault.PIN,
     SettingsError: Fault.SETTINGS,
     VaultError: Fault.VAULT,
 }

@@ -9,15 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from voiceid.enrolment.vault import Vault
-from voiceid.errors import EnrolmentError, UnknownUserError, VaultError
+from voiceid.errors import PinError, PresentPinError, UnknownUserError, VaultError
 from voiceid.service.boot_clock import BootClock, Clock
 from voiceid.service.lockout_state import PIN_TRIES, LockoutState
 from voiceid.service.pin import hash_pin, is_pin
 from voiceid.types import Outcome
-
-
-class PresentPinNeeded(PermissionError):
-    """The present PIN must be given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +127,8 @@ class Lockout:
         """Give ``name`` a PIN; whoever is no admin must know the present one and cannot do it while locked.
 
         Raises:
-            EnrolmentError: a PIN that cannot be used.
-            PresentPinNeeded: none was given.
-            PermissionError: locked, or not the right present PIN.
+            PresentPinError: it must be given.
+            PinError: a PIN that cannot be used; locked; or not the present PIN.
         """
         phc = hash_pin(pin)
         self._authorise(name, current, admin=admin)
@@ -143,11 +138,10 @@ class Lockout:
         """Remove the PIN of ``name``.
 
         Raises:
-            EnrolmentError: there is none.
-            PermissionError: as :meth:`set_pin`.
+            PinError: there is none, or as :meth:`set_pin`.
         """
         if not self._read(name).pin:
-            raise EnrolmentError(f"{name!r} has no PIN")
+            raise PinError(f"{name!r} has no PIN")
         self._authorise(name, current, admin=admin)
         self._change(name, lambda state: replace(state, pin="", pin_failures=0))
 
@@ -172,11 +166,11 @@ class Lockout:
             return
         state = self._read(name)
         if state.disabled or self._remaining(state) > 0:
-            raise PermissionError("not while locked: a new PIN would end the delay")
+            raise PinError("not while locked: a new PIN would end the delay")
         if state.pin and current is None:
-            raise PresentPinNeeded("the present PIN is needed to change it")
+            raise PresentPinError("the present PIN is needed to change it")
         if state.pin and not self.enter_pin(name, current or ""):
-            raise PermissionError("this is not the present PIN, or its tries are used up")
+            raise PinError("this is not the present PIN, or its tries are used up")
 
     def _read(self, name: str) -> LockoutState:
         with self._lock:

@@ -48,10 +48,11 @@ class Metrics:
         self._dropped = Gauge("voiceid_dropped_samples_total", "Samples dropped by a slow reader.", registry=registry)
         self._overflows = Gauge("voiceid_overflows_total", "Losses before audio reached the daemon.", registry=registry)
 
-    def decision(self, ceremony: str, outcome: str, seconds: float) -> None:
-        """Count a decision that took ``seconds`` from the end of the utterance."""
+    def decision(self, ceremony: str, outcome: str, seconds: float | None) -> None:
+        """Count a decision that took ``seconds`` from the end of the utterance; None where nobody had to speak."""
         self._decisions.labels(ceremony, outcome).inc()
-        self._judging.observe(seconds)
+        if seconds is not None:
+            self._judging.observe(seconds)
 
     def request(self, method: str, result: str, seconds: float) -> None:
         """Count a request."""

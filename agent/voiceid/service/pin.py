@@ -9,7 +9,7 @@ import unicodedata
 from cryptography.exceptions import InvalidKey
 from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
 
-from voiceid.errors import EnrolmentError
+from voiceid.errors import PinError
 from voiceid.service.methods import MAX_PIN, MIN_PIN
 
 MEMORY_KIB, ITERATIONS, LANES = 19 * 1024, 2, 1
@@ -21,14 +21,14 @@ def hash_pin(pin: str) -> str:
     """The PHC string of ``pin``.
 
     Raises:
-        EnrolmentError: too short, too long, one character repeated, or a run as 1234.
+        PinError: too short, too long, one character repeated, or a run as 1234.
     """
     pin = _normal(pin)
     steps = {ord(b) - ord(a) for a, b in itertools.pairwise(pin)}
     if not MIN_PIN <= len(pin) <= MAX_PIN:
-        raise EnrolmentError(f"a PIN has {MIN_PIN} to {MAX_PIN} characters")
+        raise PinError(f"a PIN has {MIN_PIN} to {MAX_PIN} characters")
     if steps in ({0}, {1}, {-1}):
-        raise EnrolmentError("this PIN is one character repeated or counts up or down; choose another")
+        raise PinError("this PIN is one character repeated or counts up or down; choose another")
     salt = secrets.token_bytes(_SALT_BYTES)
     kdf = Argon2id(salt=salt, length=_HASH_BYTES, iterations=ITERATIONS, lanes=LANES, memory_cost=MEMORY_KIB)
     return kdf.derive_phc_encoded(pin.encode())

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
@@ -13,7 +12,7 @@ from voiceid.enrolment.vault import Vault
 from voiceid.errors import SettingsError, UnknownUserError
 from voiceid.service.audit import Audit
 from voiceid.service.connection import Call
-from voiceid.service.lockout import Lockout, PresentPinNeeded
+from voiceid.service.lockout import Lockout
 from voiceid.service.permissions import not_permitted
 from voiceid.service.protocol import RequestError
 from voiceid.service.schema import Fault
@@ -106,16 +105,13 @@ class Records:
         return {"done": True}
 
     def set_pin(self, call: Call) -> dict[str, Any]:
-        with _pin_rules():
-            self._lockout.set_pin(
-                call.params["user"], call.params["pin"], current=call.params.get("current"), admin=call.admin
-            )
+        params = call.params
+        self._lockout.set_pin(params["user"], params["pin"], current=params.get("current"), admin=call.admin)
         self._audit.change("pin_set", call.peer, call.params["user"])
         return {"done": True}
 
     def clear_pin(self, call: Call) -> dict[str, Any]:
-        with _pin_rules():
-            self._lockout.clear_pin(call.params["user"], current=call.params.get("current"), admin=call.admin)
+        self._lockout.clear_pin(call.params["user"], current=call.params.get("current"), admin=call.admin)
         self._audit.change("pin_cleared", call.peer, call.params["user"])
         return {"done": True}
 
@@ -150,13 +146,3 @@ def credential_facts(user: str | None, credential: Credential) -> dict[str, Any]
         "created": credential.created,
     }
     return facts if user is None else {"user": user, **facts}
-
-
-@contextlib.contextmanager
-def _pin_rules() -> Iterator[None]:
-    try:
-        yield
-    except PresentPinNeeded as error:
-        raise RequestError(Fault.PRESENT_PIN, str(error)) from None
-    except PermissionError as error:
-        raise RequestError(Fault.PIN, str(error)) from None
