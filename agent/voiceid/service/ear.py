@@ -59,7 +59,7 @@ class Ear:
         self._activation = make_activation(settings.activation)
         self._source = self._open()
         self._collector: UtteranceCollector | None = None
-        self._asked_for = self._speech_told = False
+        self._asked_for = self._speech_told = self._recording = self._delivered = False
         self._asked = threading.Event()
         self._abandon = threading.Event()
         self._closed = threading.Event()
@@ -139,9 +139,11 @@ class Ear:
     def _play(self) -> None:
         """A pipe is listened to all the time, a recording is played for each client that asks."""
         path = self._settings.activation.file
-        if path is not None and path.is_file() and not self._asked.wait(_FILE_PAUSE):
+        self._recording = path is not None and path.is_file()
+        if self._recording and not self._asked.wait(_FILE_PAUSE):
             return
         self._asked.clear()
+        self._delivered = False
         self._source = self._open()
         if self._closed.is_set():
             return
@@ -160,10 +162,12 @@ class Ear:
                 self._abandon.clear()
                 self._collector = self._collector if not self._asked_for else None
             self._hear(frame.samples)
+            if self._recording and self._delivered:
+                return
 
     def _hear(self, samples: Samples) -> None:
         activated = self._button.feed(samples)
-        if activated is None and self._collector is None:
+        if activated is None and self._collector is None and not self._recording:
             activated = self._activation.feed(samples)
         if activated is not None:
             lead = self._source.recent(activated.lookback)
@@ -181,5 +185,6 @@ class Ear:
     def _end(self, waveform: Waveform) -> None:
         ending = self._collector.ending if self._collector is not None else None
         self._collector = None
+        self._delivered = True
         self._activation.reset()
         self._listener.heard(Heard(waveform, ending or Ending.FINISHED, self._asked_for))

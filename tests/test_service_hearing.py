@@ -1,0 +1,101 @@
+"""The ear: a recording or a pipe in the microphone's place, requests that ask, and what is spontaneous."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+import numpy as np
+import pytest
+import soundfile
+
+from voiceid.service.hearing import Hearing
+from voiceid.service.protocol import RequestError
+from voiceid.service.schema import Fault
+from voiceid.settings import ActivationSettings, Settings
+from voiceid.types import SAMPLE_RATE, Source
+
+
+def settings(path, **more):
+    return Settings(activation=ActivationSettings(kind="file", file=path, **more))
+
+
+async def hear(path, ask, **more):
+    """Run ``ask`` with a hearing of ``path`` and the list of what it takes for spontaneous."""
+    spontaneous = []
+    async with asyncio.timeout(60):
+        hearing = Hearing(settings(path, **more), on_spontaneous=spontaneous.append, on_microphone=lambda event: None)
+        try:
+            return await ask(hearing, spontaneous)
+        finally:
+            hearing.close()
+
+
+@pytest.fixture
+def recording(speech, tmp_path):
+    """Two seconds of speech and one of silence."""
+    samples, _ = soundfile.read(speech, dtype="float32")
+    path = tmp_path / "command.wav"
+    soundfile.write(path, np.concatenate((samples[: 2 * SAMPLE_RATE], np.zeros(SAMPLE_RATE, np.float32))), SAMPLE_RATE)
+    return path
+
+
+def test_a_recording_is_played_to_whoever_asks_and_says_file(recording):
+    async def ask(hearing, spontaneous):
+        stages = []
+        first = await hearing.utterance(lambda: stages.append("speech"))
+        second = await hearing.utterance(lambda: None)
+        assert first.source is second.source is Source.FILE
+        assert 2 <= first.seconds <= 3.1 and first.samples.tolist() == second.samples.tolist()
+        assert stages == ["speech"] and spontaneous == []
+        assert hearing.ear.alive and hearing.ear.state == "file"
+
+    asyncio.run(hear(recording, ask))
+
+
+def test_silence_is_no_speech(tmp_path):
+    path = tmp_path / "silence.wav"
+    soundfile.write(path, np.zeros(3 * SAMPLE_RATE, np.float32), SAMPLE_RATE)
+
+    async def ask(hearing, spontaneous):
+        with pytest.raises(RequestError) as caught:
+            await hearing.utterance(lambda: None)
+        assert caught.value.fault is Fault.NO_SPEECH
+
+    asyncio.run(hear(path, ask, start_timeout=1.0))
+
+
+def test_a_cancelled_request_gives_the_ear_back(recording):
+    async def ask(hearing, spontaneous):
+        waiting = asyncio.create_task(hearing.utterance(lambda: None))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        assert (await hearing.utterance(lambda: None)).seconds > 2
+
+    asyncio.run(hear(recording, ask))
+
+
+def test_what_nobody_asked_for_is_spontaneous(recording, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    samples, _ = soundfile.read(recording, dtype="int16")
+
+    async def ask(hearing, spontaneous):
+        await asyncio.to_thread(pipe.write_bytes, samples.astype("<i2").tobytes())
+        while not spontaneous:
+            await asyncio.sleep(0.01)
+        assert spontaneous[0].source is Source.FILE and spontaneous[0].seconds > 2
+
+    asyncio.run(hear(pipe, ask))
+
+
+def test_without_the_recording_it_does_not_start(tmp_path):
+    from voiceid.errors import AudioError
+
+    async def ask(hearing, spontaneous):
+        raise AssertionError("it started")
+
+    with pytest.raises(AudioError, match="no such recording"):
+        asyncio.run(hear(tmp_path / "none.wav", ask))
