@@ -86,7 +86,7 @@ def test_what_nobody_asked_for_is_spontaneous(recording, tmp_path):
         await asyncio.to_thread(pipe.write_bytes, samples.astype("<i2").tobytes())
         while not spontaneous:
             await asyncio.sleep(0.01)
-        assert spontaneous[0].source is Source.FILE and spontaneous[0].seconds > 2
+        assert spontaneous[0].waveform.source is Source.FILE and spontaneous[0].waveform.seconds > 2
 
     asyncio.run(hear(pipe, ask))
 

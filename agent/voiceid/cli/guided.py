@@ -103,8 +103,7 @@ def enrol_remotely(
         raise typer.BadParameter("give either audio files or --microphone")
     recordings = [waveform for _, waveform in read_all(files)]
     result = client.call("enrol", _hear, user=name, replace=replace, audio=hand_over(client, recordings))
-    similar = result.get("similar") or ["another user"] * bool(result["similar_users"])
-    for other in similar:
+    for other in result.get("similar", ()):
         warn(f"{name!r} and {other!r} sound alike: either may be accepted as the other; prefer a PIN beside the voice")
     return result
 

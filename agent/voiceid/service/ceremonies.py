@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, TypeVar
 
 from voiceid.credentials.envelope import check_purpose
@@ -16,6 +17,7 @@ from voiceid.pipeline import AuthenticationRequest
 from voiceid.service.audit import Audit
 from voiceid.service.connection import Call, Connection
 from voiceid.service.detail import detail_of
+from voiceid.service.ear import Heard
 from voiceid.service.hearing import Hearing
 from voiceid.service.judge import Judge, Verdict
 from voiceid.service.metrics import Metrics
@@ -84,13 +86,8 @@ class Ceremonies:
     async def verify(self, call: Call) -> dict[str, Any]:
         user = call.params["user"]
         check_purpose(call.params["purpose"])
-        with self.session.using(call.connection) as claim:
-            verdict = await self.score(self.judge.precheck, user)
-            if verdict is None:
-                waveform = await self.listen(call, claim)
-                verdict = await self._judged("verify", call, lambda: self.judge.verify(waveform, user))
-            else:
-                self._report("verify", verdict, call, None)
+        precheck = partial(self.judge.precheck, user)
+        verdict = await self._ceremony("verify", call, precheck, partial(self.judge.verify, user=user))
         return {**verdict_facts(verdict), "challenge": call.params["challenge"]}
 
     async def authenticate(self, call: Call) -> dict[str, Any]:
@@ -99,45 +96,26 @@ class Ceremonies:
         request = AuthenticationRequest(
             params["user"], params["relying_party"], params["nonce"], params.get("credential_id"), params["purpose"]
         )
-        with self.session.using(call.connection) as claim:
-            verdict = await self.score(self.judge.precheck, request.user, request)
-            if verdict is None:
-                waveform = await self.listen(call, claim)
-                verdict = await self._judged("authenticate", call, lambda: self.judge.authenticate(waveform, request))
-            else:
-                self._report("authenticate", verdict, call, None)
+        precheck = partial(self.judge.precheck, request.user, request)
+        judge = partial(self.judge.authenticate, request=request)
+        verdict = await self._ceremony("authenticate", call, precheck, judge)
         return {**verdict_facts(verdict), **envelope_facts(verdict)}
 
     async def register(self, call: Call) -> dict[str, Any]:
         params, user = call.params, call.params["user"]
         check_rp_id(params["relying_party"])
-        with self.session.using(call.connection) as claim:
-            verdict = await self.score(self.judge.precheck, user)
-            if verdict is None:
-                waveform = await self.listen(call, claim)
-                verdict = await self._judged(
-                    "register",
-                    call,
-                    lambda: self.judge.register(
-                        waveform,
-                        user,
-                        rp_id=params["relying_party"],
-                        challenge=params["challenge"],
-                        user_handle=params.get("user_handle"),
-                    ),
-                )
-            else:
-                self._report("register", verdict, call, None)
-        made = verdict.registered
-        more = (
-            {}
-            if made is None
-            else {
-                "credential": credential_facts(user, made.credential),
-                "registration": made.response,
-            }
+        judge = partial(
+            self.judge.register,
+            user=user,
+            rp_id=params["relying_party"],
+            challenge=params["challenge"],
+            user_handle=params.get("user_handle"),
         )
-        return {**verdict_facts(verdict), **more}
+        verdict = await self._ceremony("register", call, partial(self.judge.precheck, user), judge)
+        facts, made = verdict_facts(verdict), verdict.registered
+        if made is not None:
+            facts |= {"credential": credential_facts(user, made.credential), "registration": made.response}
+        return facts
 
     async def listen(self, call: Call, claim: Claim) -> Waveform:
         """The utterance that ``call`` is about: handed over, or spoken now."""
@@ -150,15 +128,18 @@ class Ceremonies:
         """Run ``function`` in the scoring thread. A cancelled wait leaves it to finish there."""
         return await asyncio.get_running_loop().run_in_executor(self._worker, function, *arguments)
 
-    def spontaneous(self, waveform: Waveform) -> None:
-        """Judge what was said after a wake word that no request asked for; one at a time, others are dropped."""
+    def spontaneous(self, heard: Heard) -> None:
+        """Judge what was said after a wake word that no request asked for; one at a time, others are dropped.
+
+        A claim that was made after the ear had opened does not count: the speaker could not know of it.
+        """
         claim = self.session.current
         if (self._spontaneous is not None and not self._spontaneous.done()) or (claim is not None and claim.busy):
             return
-        armed = claim if claim is not None and claim.arming is not None else None
+        armed = claim if claim is not None and claim.arming is not None and claim.since <= heard.began else None
         if armed is not None:
             armed.busy = True
-        self._spontaneous = asyncio.create_task(self._identify(waveform, armed))
+        self._spontaneous = asyncio.create_task(self._identify(heard.waveform, armed))
 
     def close(self) -> None:
         """Wait for the scoring thread's present work and end it."""
@@ -193,14 +174,24 @@ class Ceremonies:
             self.session.release(connection)
             connection.notify("claim.ended", claim=claim.claim_id, reason="used")
 
-    async def _judged(self, ceremony: str, call: Call, judge: Callable[[], Verdict]) -> Verdict:
-        began = time.monotonic()
-        call.notify("progress", stage="judging")
-        # Shielded: what is judged is settled, logged and counted even if the client no longer waits for it.
-        task = asyncio.create_task(self._finish(ceremony, call, judge, began))
-        self._finishing.add(task)
-        task.add_done_callback(self._finishing.discard)
-        return await asyncio.shield(task)
+    async def _ceremony(
+        self, name: str, call: Call, precheck: Callable[[], Verdict | None], judge: Callable[[Waveform], Verdict]
+    ) -> Verdict:
+        """Look before listening, listen, judge.
+
+        Judging is shielded: it is settled, logged and counted even if the client no longer waits for it.
+        """
+        with self.session.using(call.connection) as claim:
+            if (verdict := await self.score(precheck)) is not None:
+                self._report(name, verdict, call, None)
+                return verdict
+            waveform = await self.listen(call, claim)
+            began = time.monotonic()
+            call.notify("progress", stage="judging")
+            task = asyncio.create_task(self._finish(name, call, partial(judge, waveform), began))
+            self._finishing.add(task)
+            task.add_done_callback(self._finishing.discard)
+            return await asyncio.shield(task)
 
     async def _finish(self, ceremony: str, call: Call, judge: Callable[[], Verdict], began: float) -> Verdict:
         verdict = await self.score(judge)

@@ -263,7 +263,8 @@ class Daemon:
 
     async def _condition(self, call: Call) -> Condition:
         ear, busy = self._hearing.ear, self._ceremonies.session.current is not None
-        for_admins = await self._store(self._inner_condition) if call.admin else {}
+        clients = len(self._server.connections)
+        for_admins = {"clients": clients, **await self._store(self._inner_condition)} if call.admin else {}
         return Condition(ear.state, ear.activation, busy, ear.device, for_admins)
 
     def _inner_condition(self) -> dict[str, Any]:
@@ -271,7 +272,6 @@ class Daemon:
         models = (judges.identity, judges.spoofing, judges.liveness, judges.fusion)
         return {
             "users": len(self._vault.list_users()),
-            "clients": len(self._server.connections),
             "models": {model.card.role: f"{model.card.name} {model.card.version}" for model in models},
             "problems": list(self._vault.problems()),
         }

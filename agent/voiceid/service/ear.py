@@ -32,6 +32,8 @@ class Heard:
     waveform: Waveform
     ending: Ending
     asked_for: bool
+    began: float
+    """When the ear opened, in seconds on the monotonic clock."""
 
 
 class Listener(Protocol):
@@ -60,6 +62,7 @@ class Ear:
         self._source = self._open()
         self._collector: UtteranceCollector | None = None
         self._asked_for = self._speech_told = self._recording = self._delivered = False
+        self._began = 0.0
         self._asked = threading.Event()
         self._abandon = threading.Event()
         self._closed = threading.Event()
@@ -174,6 +177,7 @@ class Ear:
             self._collector = UtteranceCollector(self._settings.activation, self._source.source, lead=lead)
             self._asked_for = activated.kind is ActivationKind.PUSH_TO_TALK
             self._speech_told = False
+            self._began = time.monotonic()
         elif self._collector is not None:
             waveform = self._collector.feed(samples)
             if self._collector.speech > 0 and not self._speech_told:
@@ -187,4 +191,4 @@ class Ear:
         self._collector = None
         self._delivered = True
         self._activation.reset()
-        self._listener.heard(Heard(waveform, ending or Ending.FINISHED, self._asked_for))
+        self._listener.heard(Heard(waveform, ending or Ending.FINISHED, self._asked_for, self._began))

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import AsyncIterator
 from typing import Any
 
-from voiceid.enrolment.enrol import EnrolmentFeedback, EnrolmentResult, EnrolmentSession
+from voiceid.enrolment.enrol import EnrolmentFault, EnrolmentFeedback, EnrolmentResult, EnrolmentSession
 from voiceid.enrolment.names import check_name
 from voiceid.enrolment.template import Template
 from voiceid.enrolment.vault import Vault
@@ -26,6 +26,8 @@ MAX_RECORDINGS = 20
 """Utterances after which an enrolment gives up."""
 MAX_SILENT = 2
 """Times in a row that nobody may speak."""
+
+_ATTACKS = frozenset({EnrolmentFault.SOUNDS_SYNTHETIC, EnrolmentFault.SOUNDS_REPLAYED})
 
 
 class Enrolling:
@@ -54,7 +56,6 @@ class Enrolling:
             "net_speech": template.net_speech,
             "model_name": template.model_name,
             "ended_credentials": ended,
-            "similar_users": len(result.similar),
             "similar": list(result.similar),
         }
 
@@ -112,11 +113,10 @@ class Enrolling:
 
 
 def _tell(call: Call, feedback: EnrolmentFeedback) -> None:
-    more = {} if feedback.fault is None else {"fault": feedback.fault.value}
-    call.notify(
-        "enrol.progress",
-        accepted=feedback.accepted,
-        message=feedback.message,
-        progress=round(feedback.progress, 3),
-        **more,
-    )
+    """Say what became of an utterance. Who is no admin does not learn which attack was seen through."""
+    message, fault = feedback.message, feedback.fault.value if feedback.fault else None
+    if feedback.fault in _ATTACKS and not call.admin:
+        message, fault = "this cannot be used; speak live, in your usual voice", "unsuitable"
+    more = {} if fault is None else {"fault": fault}
+    progress = round(feedback.progress, 3)
+    call.notify("enrol.progress", accepted=feedback.accepted, message=message, progress=progress, **more)

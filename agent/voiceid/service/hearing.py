@@ -28,7 +28,7 @@ class Hearing:
         self,
         settings: Settings,
         *,
-        on_spontaneous: Callable[[Waveform], None],
+        on_spontaneous: Callable[[Heard], None],
         on_microphone: Callable[[CaptureEvent], None],
     ) -> None:
         self._loop = asyncio.get_running_loop()
@@ -83,7 +83,7 @@ class Hearing:
             if heard.asked_for:
                 self._waiting.set_result(heard)
         elif not heard.asked_for and heard.ending is not Ending.NO_SPEECH:
-            self._on_spontaneous(heard.waveform)
+            self._on_spontaneous(heard)
 
     def _tell_speech(self) -> None:
         self._on_speech()

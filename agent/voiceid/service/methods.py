@@ -74,8 +74,8 @@ METHODS: tuple[Method, ...] = (
     Method(
         "claim",
         "Take the capture session; only one client has it. With `relying_party`, `purpose` and `nonce` it is armed: "
-        "the next utterance after a spontaneous wake word is judged among the enrolled, and its envelope comes as the "
-        "notification `utterance`, which ends the claim. The end of the connection ends it too.",
+        "the next utterance that a wake word begins from now on is judged among the enrolled, and its envelope comes "
+        "as the notification `utterance`, which ends the claim. The end of the connection ends it too.",
         _ANYONE,
         (
             Field(_RP.name, _RP.kind, "arm for this relying party; needs the grant", True, _RP.least, _RP.most),
@@ -147,8 +147,9 @@ METHODS: tuple[Method, ...] = (
             Field("net_speech", Kind.NUMBER, "seconds of speech in the template"),
             Field("model_name", Kind.TEXT, "identity model"),
             Field("ended_credentials", Kind.OBJECTS, "credentials that this ended"),
-            Field("similar_users", Kind.INTEGER, "users who sound alike"),
-            Field("similar", Kind.TEXTS, "their names", admin=True),
+            Field(
+                "similar", Kind.TEXTS, "users who sound alike; others are not told, so as to be no oracle", admin=True
+            ),
         ),
         ("progress", "enrol.progress"),
     ),
@@ -325,7 +326,7 @@ NOTIFICATIONS: tuple[Notification, ...] = (
         (
             Field("request", Kind.TEXT, "id of the request"),
             Field("accepted", Kind.BOOLEAN, "whether it was taken"),
-            Field("fault", Kind.TEXT, "why not", optional=True),
+            Field("fault", Kind.TEXT, "why not; `unsuitable` where only admins are told more", optional=True),
             Field("message", Kind.TEXT, "for people"),
             Field("progress", Kind.NUMBER, "0 to 1"),
         ),

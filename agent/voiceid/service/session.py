@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -35,6 +36,8 @@ class Claim:
 
     holder: object
     claim_id: str
+    since: float
+    """When it was made, in seconds on the monotonic clock."""
     arming: Arming | None = None
     busy: bool = False
     """Whether a request listens or is judged under it."""
@@ -94,7 +97,7 @@ class CaptureSession:
         """
         if self._claim is not None:
             raise RequestError(Fault.BUSY, Fault.BUSY.meaning)
-        claim = Claim(holder, secrets.token_hex(8), arming)
+        claim = Claim(holder, secrets.token_hex(8), time.monotonic(), arming)
         claim.expiry = asyncio.get_running_loop().call_later(seconds, self._expire, claim)
         self._claim = claim
         return claim
@@ -128,7 +131,7 @@ class CaptureSession:
         if claim is not None and (not own or claim.busy):
             raise RequestError(Fault.BUSY, Fault.BUSY.meaning)
         if claim is None:
-            claim = self._claim = Claim(holder, secrets.token_hex(8))
+            claim = self._claim = Claim(holder, secrets.token_hex(8), time.monotonic())
         claim.busy = True
         try:
             yield claim
