@@ -167,7 +167,8 @@ def test_a_file_is_signed_as_a_file(enrolled: Running, command: Path) -> None:
         envelope = from_base64(result["envelope"])
         with pytest.raises(EnvelopeError, match="file"):
             verify(envelope, registration=registration, expected_nonce=nonce, expected_rp_id=RP)
-        verified = verify(envelope, registration=registration, expected_nonce=nonce, expected_rp_id=RP, allow_file=True)
+        expected = {"registration": registration, "expected_nonce": nonce, "expected_rp_id": RP}
+        verified = verify(envelope, **expected, expected_purpose="pay 10", allow_file=True)
         assert verified.units
         with pytest.raises(RemoteError) as caught:
             client.call("authenticate", **{**asked, "relying_party": "bank.example.org"})
@@ -192,6 +193,44 @@ def test_the_ear_hears_what_lies_before_the_microphone(enrolled: Running, comman
     assert stages == ["listening", "speech", "judging"]
     with enrolled.client() as client:
         client.call("lockout.reset", user="ada")
+
+
+@contextlib.contextmanager
+def pipe_before(running: Running) -> Iterator[Path]:
+    """A pipe in the place of the recording that stands for the microphone."""
+    running.recording.unlink()
+    os.mkfifo(running.recording)
+    try:
+        yield running.recording
+    finally:
+        descriptor = os.open(running.recording, os.O_WRONLY)
+        running.recording.unlink()
+        running.recording.write_bytes(b"")
+        os.close(descriptor)
+
+
+def test_a_spontaneous_utterance_is_signed_for_whoever_holds_an_armed_claim(enrolled: Running, command: Path) -> None:
+    pcm = (read_waveform(command).samples * 32767).astype("<i2").tobytes() + bytes(2 * 16_000)
+    nonce = secrets.token_bytes(32)
+    with enrolled.client() as client, enrolled.client() as other, pipe_before(enrolled) as pipe:
+        registered = say(client, command, "credentials.register", user="ada", relying_party=RP, challenge=nonce)
+        registration = verify_registration(registered["registration"], expected_challenge=nonce, expected_rp_id=RP)
+        other.call("subscribe")
+        pipe.write_bytes(pcm)
+        name, event = other.listen()
+        assert name == "event" and event["kind"] == "decision", "without a claim only admins hear of it"
+        assert client.call("lockout.show", user="ada")["failures"] == 0, "and it does not count"
+        claim = client.call("claim", relying_party=RP, purpose="pay 10", nonce=nonce)["claim"]
+        pipe.write_bytes(pcm)
+        name, params = client.listen()
+        assert name == "utterance" and params["claim"] == claim
+        assert params["answer"] == "accepted" and params["user"] == "ada" and params["source"] == "file"
+        envelope = from_base64(params["envelope"])
+        asked = {"registration": registration, "expected_nonce": nonce, "expected_rp_id": RP}
+        assert verify(envelope, **asked, expected_purpose="pay 10", allow_file=True).units
+        assert client.listen() == ("claim.ended", {"claim": claim, "reason": "used"})
+        assert not client.call("status")["busy"], "a nonce is used once"
+        client.call("credentials.revoke", user="ada", credential_id=registration.credential_id)
 
 
 def test_one_capture_session_and_it_ends_with_its_client(enrolled: Running) -> None:

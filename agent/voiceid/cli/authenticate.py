@@ -58,7 +58,7 @@ def authenticate(
     """Verify user NAME and, only when accepted, write a signed envelope of speech units: no audio, no embedding.
 
     Audio from a file is signed as source [bold]file[/], which a relying party refuses unless it was told to allow it.
-    Where a daemon runs and no [bold]--vault[/] is named, the daemon does it.
+    Where a daemon runs and no [bold]--vault[/] is named, the daemon does it, and needs [bold]--purpose[/].
 
     Example:
 
@@ -78,7 +78,11 @@ def authenticate(
                 "nonce": nonce,
                 "credential_id": identifier,
             }
-            asked["purpose"] = purpose or f"sign in at {relying_party}"
+            if purpose is None:
+                raise typer.BadParameter(
+                    "a daemon runs, and signs only for a purpose: give --purpose, or name a --vault"
+                )
+            asked["purpose"] = purpose
             return _ask(client, context, recordings, asked, output)
     settings = context.settings()
     listen = audio_source(file, microphone, device)

@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 
 from voiceid.credentials.envelope import check_purpose
 from voiceid.credentials.rp_id import check_rp_id
-from voiceid.errors import VoiceIdError
 from voiceid.pipeline import AuthenticationRequest
 from voiceid.service.audit import Audit
 from voiceid.service.connection import Call, Connection
@@ -150,8 +149,8 @@ class Ceremonies:
         arming = claim.arming if claim is not None else None
         try:
             verdict = await self.score(self.judge.identify, waveform, arming)
-        except VoiceIdError as error:
-            _log.error("identify: %s", error)
+        except Exception:
+            _log.exception("identify failed")
             return
         finally:
             if claim is not None:

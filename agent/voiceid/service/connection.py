@@ -23,6 +23,9 @@ from voiceid.service.schema import Fault
 
 _log = logging.getLogger(__name__)
 
+_LAST_WORDS = 1.0
+"""Seconds that a client has to take what is still to be said before its connection is closed."""
+
 
 @dataclass(frozen=True, slots=True)
 class Call:
@@ -99,15 +102,17 @@ class Connection:
         task = self._tasks.get(request_id)
         return task is not None and task.cancel(Fault.CANCELLED.value)
 
-    def stop(self) -> None:
-        """Fail everything under way: the daemon is stopping."""
+    async def stop(self) -> None:
+        """Fail everything under way, say so, and close: the daemon is stopping."""
         for task in self._tasks.values():
             task.cancel(Fault.STOPPING.value)
+        if self._tasks:
+            await asyncio.wait(self._tasks.values(), timeout=_LAST_WORDS)
+        await self._close()
 
-    async def drain(self, seconds: float) -> None:
-        """Wait until all is written, at most ``seconds``, and close."""
+    async def _close(self) -> None:
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(_LAST_WORDS):
                 await self._outgoing.join()
         self._writer.transport.abort()
 
@@ -172,7 +177,7 @@ class Connection:
 
     async def _refuse(self, error: RequestError) -> None:
         self._send(encode_error(error))
-        await self.drain(1.0)
+        await self._close()
 
     def _send(self, message: bytes) -> None:
         if self._queued > limits.MAX_QUEUED:

@@ -76,10 +76,7 @@ class Server:
         self._stopping = True
         if self._serving is not None:
             self._serving.close()
-        connections = self.connections
-        for connection in connections:
-            connection.stop()
-        await asyncio.gather(*(connection.drain(1.0) for connection in connections))
+        await asyncio.gather(*(connection.stop() for connection in self.connections))
 
     def broadcast(self, kind: str, state: str, *, detail: dict[str, Any] | None = None, admins: bool = False) -> None:
         """Tell all subscribers, or the admins among them, of an event."""
