@@ -24,6 +24,8 @@ class Running:
         self.socket, self.vault, self.log = folder / "s" / "v.sock", folder / "vault", folder / "log"
         self.config, self.recording = folder / "config.toml", folder / "microphone.wav"
         self.settings, self.environment = settings, environment or {}
+        self.launcher: tuple[str, ...] = ()
+        """What the command is started by."""
         self.process: subprocess.Popen[bytes] | None = None
 
     def configure(self) -> None:
@@ -38,6 +40,7 @@ class Running:
         """Start it; with ``wait``, until it answers."""
         self.configure()
         command = [
+            *self.launcher,
             sys.executable,
             "-c",
             "from voiceid.cli.main import main; main()",
@@ -45,8 +48,11 @@ class Running:
             str(self.config),
             "daemon",
         ]
+        environment = {**os.environ, **self.environment}
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, **self.environment})
+            self.process = subprocess.Popen(
+                command, stdout=log, stderr=log, env=environment, close_fds=not self.launcher
+            )
         if wait:
             self.wait_until_ready()
         return self

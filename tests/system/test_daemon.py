@@ -512,3 +512,46 @@ def _as_uid(uid: int, path: Path, write: int) -> int:
         os.write(write, repr(error).encode())
         return 1
     return 0
+
+
+def test_under_systemd_it_takes_the_socket_and_tells_how_it_is(tmp_path: Path, environment: dict[str, str]) -> None:
+    running = Running(tmp_path, environment=environment)
+    running.recording.write_bytes(b"")
+    running.socket.parent.mkdir()
+    with (
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd,
+        socket.socket(socket.AF_UNIX) as listener,
+    ):
+        systemd.bind(str(tmp_path / "notify"))
+        systemd.settimeout(120)
+        listener.bind(str(running.socket))
+        listener.listen()
+        os.set_inheritable(listener.fileno(), True)
+        script = f'exec 3<&{listener.fileno()}; export LISTEN_PID=$$; exec "$@"'
+        running.launcher = ("bash", "-c", script, "bash")
+        running.environment = {
+            **environment,
+            "LISTEN_FDS": "1",
+            "NOTIFY_SOCKET": str(tmp_path / "notify"),
+            "WATCHDOG_USEC": "3000000",
+        }
+        running.start(wait=False)
+        told = _until(systemd, "WATCHDOG=1")
+        assert told[0].startswith("READY=1")
+        with running.client() as client:
+            assert client.call("status")["clients"] == 1
+        running.signal(signal.SIGHUP)
+        told = _until(systemd, "READY=1")
+        assert any(message.startswith("RELOADING=1\nMONOTONIC_USEC=") for message in told)
+        running.signal(signal.SIGTERM)
+        assert _until(systemd, "STOPPING=1")
+        assert running.wait() == 0, running.said()
+        assert running.socket.exists(), "the socket is systemd's"
+
+
+def _until(systemd: socket.socket, beginning: str) -> list[str]:
+    """What systemd is told up to a message of that ``beginning``."""
+    told = [""]
+    while not told[-1].startswith(beginning):
+        told.append(systemd.recv(400).decode())
+    return told[1:]

@@ -71,19 +71,10 @@ def authenticate(
     with daemon(context) as client:
         if client is not None:
             refuse_device(device)
-            recordings = read_source(file, microphone)
-            asked: dict[str, Any] = {
-                "user": name,
-                "relying_party": relying_party,
-                "nonce": nonce,
-                "credential_id": identifier,
-            }
             if purpose is None:
-                raise typer.BadParameter(
-                    "a daemon runs, and signs only for a purpose: give --purpose, or name a --vault"
-                )
-            asked["purpose"] = purpose
-            return _ask(client, context, recordings, asked, output)
+                raise typer.BadParameter("a daemon signs only for a purpose: give --purpose, or name a --vault")
+            asked = {"user": name, "relying_party": relying_party, "nonce": nonce, "credential_id": identifier}
+            return _ask(client, context, read_source(file, microphone), {**asked, "purpose": purpose}, output)
     settings = context.settings()
     listen = audio_source(file, microphone, device)
     vault, key = open_vault_and_key(settings)
