@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 import soundfile
 
+from voiceid.activation import Ending
+from voiceid.service.ear import Heard
 from voiceid.service.hearing import Hearing
 from voiceid.service.protocol import RequestError
 from voiceid.service.schema import Fault
-from voiceid.settings import ActivationSettings, Settings
-from voiceid.types import SAMPLE_RATE, Source
+from voiceid.settings import ActivationSettings, CaptureSettings, Settings
+from voiceid.types import SAMPLE_RATE, Source, Waveform
 
 
 def settings(path, **more):
@@ -77,6 +79,19 @@ def test_a_cancelled_request_gives_the_ear_back(recording):
     asyncio.run(hear(recording, ask))
 
 
+def test_what_was_said_for_one_request_answers_no_other(recording):
+    async def ask(hearing, spontaneous):
+        first = await hearing.utterance(lambda: None)
+        waiting = asyncio.create_task(hearing.utterance(lambda: None))
+        await asyncio.sleep(0)
+        late = Heard(Waveform(first.samples[:16_000], first.source), Ending.SPEECH_ENDED, asked_for=True, began=0.0)
+        hearing.heard(late)
+        assert (await waiting).samples.tolist() == first.samples.tolist()
+        assert spontaneous == []
+
+    asyncio.run(hear(recording, ask))
+
+
 def test_what_nobody_asked_for_is_spontaneous(recording, tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
@@ -89,6 +104,27 @@ def test_what_nobody_asked_for_is_spontaneous(recording, tmp_path):
         assert spontaneous[0].waveform.source is Source.FILE and spontaneous[0].waveform.seconds > 2
 
     asyncio.run(hear(pipe, ask))
+
+
+def test_without_a_microphone_a_request_fails_at_once_and_its_state_is_told():
+    async def run():
+        events = []
+        absent = Settings(capture=CaptureSettings(device="no microphone of this name 4711"))
+        hearing = Hearing(absent, on_spontaneous=lambda heard: None, on_microphone=events.append)
+        try:
+            async with asyncio.timeout(60):
+                waiting = asyncio.create_task(hearing.utterance(lambda: None))
+                with pytest.raises(RequestError) as during:
+                    await waiting
+                with pytest.raises(RequestError) as after:
+                    await hearing.utterance(lambda: None)
+            assert during.value.fault is after.value.fault is Fault.MICROPHONE
+            assert not hearing.ear.usable and hearing.ear.alive
+            assert events and hearing.ear.state not in ("listening", "starting", "file")
+        finally:
+            hearing.close()
+
+    asyncio.run(run())
 
 
 def test_without_the_recording_it_does_not_start(tmp_path):

@@ -159,14 +159,20 @@ class Ear:
             if self._closed.is_set():
                 return
             if frame.gap:
-                self._activation.reset()
-                self._collector = None
+                self._start_over()
             if self._abandon.is_set():
                 self._abandon.clear()
                 self._collector = self._collector if not self._asked_for else None
             self._hear(frame.samples)
             if self._recording and self._delivered:
                 return
+
+    def _start_over(self) -> None:
+        """Audio is missing: what was collected is dropped, but whoever asked is still to be heard."""
+        self._activation.reset()
+        if self._collector is not None and self._asked_for and not self._abandon.is_set():
+            self._button.arm()
+        self._collector = None
 
     def _hear(self, samples: Samples) -> None:
         activated = self._button.feed(samples)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import Callable
 
 from voiceid.activation import Ending
@@ -35,6 +36,7 @@ class Hearing:
         self._on_spontaneous, self._on_microphone = on_spontaneous, on_microphone
         self._waiting: asyncio.Future[Heard] | None = None
         self._on_speech: Callable[[], None] = _nothing
+        self._asked_at = 0.0
         self._longest = settings.activation.start_timeout + settings.activation.max_seconds + MARGIN
         self.ear = Ear(settings, self)
         self.ear.start()
@@ -47,7 +49,7 @@ class Hearing:
         """
         if not self.ear.usable:
             raise RequestError(Fault.MICROPHONE, Fault.MICROPHONE.meaning)
-        self._waiting, self._on_speech = self._loop.create_future(), on_speech
+        self._waiting, self._on_speech, self._asked_at = self._loop.create_future(), on_speech, time.monotonic()
         self.ear.ask()
         try:
             async with asyncio.timeout(self._longest):
@@ -80,7 +82,8 @@ class Hearing:
 
     def _deliver(self, heard: Heard) -> None:
         if self._waiting is not None and not self._waiting.done():
-            if heard.asked_for:
+            # What was said for a request that is over answers no other.
+            if heard.asked_for and heard.began >= self._asked_at:
                 self._waiting.set_result(heard)
         elif not heard.asked_for and heard.ending is not Ending.NO_SPEECH:
             self._on_spontaneous(heard)
