@@ -228,7 +228,7 @@ METHODS: tuple[Method, ...] = (
     ),
     Method(
         "privacy.show",
-        "What relying parties are given; without `relying_party`, every profile that was set.",
+        "What a relying party is given; for admins without `relying_party`, every profile that was set.",
         _ANYONE,
         (_optional(_RP),),
         (Field("profiles", Kind.OBJECT, "codebook, merge_runs and durations by relying party"),),

@@ -83,6 +83,8 @@ class Records:
 
     def show_privacy(self, call: Call) -> dict[str, Any]:
         rp_id = call.params.get("relying_party")
+        if rp_id is None and not call.admin:
+            raise not_permitted("privacy.show of all relying parties")
         profiles = {rp_id: self._vault.privacy_profile(rp_id)} if rp_id else self._vault.privacy_profiles()
         return {"profiles": {name: profile.to_dict() for name, profile in profiles.items()}}
 
