@@ -33,13 +33,13 @@ _INTRODUCTION = f"""# The daemon's protocol
 def document() -> str:
     """The text of ``docs/service.md``."""
     access = "\n".join(f"- *{rule.value}*: {rule.meaning}" for rule in Access)
-    methods = "\n".join(_method(method) for method in METHODS)
-    notifications = "\n".join(f"### {n.name}\n\n{n.text}\n\n{_table('parameter', n.params)}" for n in NOTIFICATIONS)
+    methods = "\n\n".join(_method(method) for method in METHODS)
+    notifications = "\n\n".join(f"### {n.name}\n\n{n.text}\n\n{_table('parameter', n.params)}" for n in NOTIFICATIONS)
     faults = "\n".join(f"| {fault.code} | {fault.value} | {fault.meaning} |" for fault in Fault)
     return (
         f"{_INTRODUCTION}\n## Access\n\nAdmins may call everything. For others every rule named must hold.\n\n"
         f"{access}\n\n"
-        f"## Methods\n\n{methods}\n## Notifications\n\n{notifications}\n"
+        f"## Methods\n\n{methods}\n\n## Notifications\n\n{notifications}\n\n"
         f"## Errors\n\n`error.code` and `error.data.name`:\n\n| code | name | meaning |\n|---|---|---|\n{faults}\n"
     )
 
@@ -49,13 +49,13 @@ def _method(method: Method) -> str:
     parts = [f"### {method.name}", f"{method.text} Access: *{rules}*."]
     parts += [_table(title, fields) for title, fields in (("parameter", method.params), ("result", method.result))]
     if method.notifications:
-        parts.append("Notifications: " + ", ".join(f"`{name}`" for name in method.notifications) + ".\n")
+        parts.append("Notifications: " + ", ".join(f"`{name}`" for name in method.notifications) + ".")
     return "\n\n".join(part for part in parts if part)
 
 
 def _table(title: str, fields: tuple[Field, ...]) -> str:
     rows = "\n".join(f"| {field.name} | {field.kind.value}{_bounds(field)} | {_remarks(field)} |" for field in fields)
-    return f"| {title} | type | |\n|---|---|---|\n{rows}\n" if rows else ""
+    return f"| {title} | type | |\n|---|---|---|\n{rows}" if rows else ""
 
 
 def _bounds(field: Field) -> str:

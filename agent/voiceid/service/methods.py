@@ -61,7 +61,7 @@ METHODS: tuple[Method, ...] = (
             Field("protocol", Kind.INTEGER, "version of the protocol"),
             Field("version", Kind.TEXT, "version of voiceid"),
             Field("microphone", Kind.TEXT, "state of the microphone"),
-            Field("activation", Kind.TEXT, "what opens an utterance: wake_word, push_to_talk, vad or file"),
+            Field("activation", Kind.TEXT, "what opens an utterance: wake_word, push_to_talk, voice or file"),
             Field("busy", Kind.BOOLEAN, "whether a client has the capture session"),
             Field("uptime", Kind.NUMBER, "seconds since the start, without suspensions"),
             Field("device", Kind.TEXT, "name of the microphone", optional=True, admin=True),
