@@ -16,6 +16,7 @@ from voiceid.cli.output import stderr
 from voiceid.errors import (
     AudioDeviceError,
     AudioError,
+    ClockError,
     CredentialError,
     EnrolmentError,
     ModelError,
@@ -78,6 +79,7 @@ def translated() -> Iterator[None]:
         Fault.MICROPHONE: AudioDeviceError,
         Fault.NO_SPEECH: AudioDeviceError,
         Fault.AUDIO: AudioError,
+        Fault.CLOCK: ClockError,
         Fault.CREDENTIAL: CredentialError,
         Fault.ENROLMENT: EnrolmentError,
         Fault.UNKNOWN_USER: UnknownUserError,

@@ -102,15 +102,14 @@ class Ceremonies:
 
     async def register(self, call: Call) -> dict[str, Any]:
         params, user = call.params, call.params["user"]
-        check_rp_id(params["relying_party"])
-        judge = partial(
-            self.judge.register,
-            user=user,
-            rp_id=params["relying_party"],
-            challenge=params["challenge"],
-            user_handle=params.get("user_handle"),
-        )
-        verdict = await self._ceremony("register", call, partial(self.judge.precheck, user), judge)
+        asked = {
+            "user": user,
+            "rp_id": params["relying_party"],
+            "challenge": params["challenge"],
+            "user_handle": params.get("user_handle"),
+        }
+        precheck = partial(self.judge.precheck_registration, **asked)
+        verdict = await self._ceremony("register", call, precheck, partial(self.judge.register, **asked))
         facts, made = verdict_facts(verdict), verdict.registered
         if made is not None:
             facts |= {"credential": credential_facts(user, made.credential), "registration": made.response}

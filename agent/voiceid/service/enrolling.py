@@ -21,6 +21,7 @@ from voiceid.service.schema import Fault
 from voiceid.service.session import Claim
 from voiceid.settings import Settings
 from voiceid.types import Waveform
+from voiceid.wall_clock import unix_seconds
 
 MAX_RECORDINGS = 20
 """Utterances after which an enrolment gives up."""
@@ -83,6 +84,8 @@ class Enrolling:
         name, replace = check_name(call.params["user"]), call.params.get("replace", False)
         if "owner_uid" in call.params and not call.admin:
             raise not_permitted("enrol with owner_uid")
+        self._vault.check_writable()
+        unix_seconds()  # a clock without a date fails here, not after the last utterance
         users = self._vault.list_users()
         try:
             former = self._vault.load_template(name)

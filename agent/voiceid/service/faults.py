@@ -5,6 +5,7 @@ from __future__ import annotations
 from voiceid.errors import (
     AudioDeviceError,
     AudioError,
+    ClockError,
     CredentialError,
     EnrolmentError,
     EnvelopeError,
@@ -23,6 +24,7 @@ from voiceid.service.schema import Fault
 _FAULTS: dict[type[BaseException], Fault] = {
     AudioDeviceError: Fault.MICROPHONE,
     AudioError: Fault.AUDIO,
+    ClockError: Fault.CLOCK,
     CredentialError: Fault.CREDENTIAL,
     UnknownUserError: Fault.UNKNOWN_USER,
     EnrolmentError: Fault.ENROLMENT,

@@ -71,7 +71,7 @@ class Judge:
         """What can be said before the microphone is listened to: locked, not enrolled; None to go on.
 
         Raises:
-            CredentialError: ``request`` asks for a credential that is not there.
+            CredentialError, EnvelopeError, VaultError, ClockError: ``request`` cannot be granted, whatever is said.
             EnrolmentError: the template is of another model: nothing could be judged, so nothing may be charged.
         """
         template = self._template(user)
@@ -81,8 +81,28 @@ class Judge:
             return Verdict(_new_id(), LOCKED, None, user)
         self.pipeline.check_template(template)
         if request is not None:
-            self._authenticator.check_credential(user, rp_id=request.rp_id, credential_id=request.credential_id)
+            self._authenticator.check_request(
+                user,
+                rp_id=request.rp_id,
+                nonce=request.nonce,
+                credential_id=request.credential_id,
+                purpose=request.purpose,
+            )
         return None
+
+    def precheck_registration(
+        self, user: str, *, rp_id: str, challenge: bytes, user_handle: bytes | None
+    ) -> Verdict | None:
+        """As :meth:`precheck`, before :meth:`register`.
+
+        Raises:
+            CredentialError, VaultError, ClockError: no credential can be made, whatever is said.
+            EnrolmentError: as there.
+        """
+        verdict = self.precheck(user)
+        if verdict is None:
+            self._authenticator.check_registration(user, rp_id=rp_id, challenge=challenge, user_handle=user_handle)
+        return verdict
 
     def verify(self, waveform: Waveform, user: str) -> Verdict:
         """Decide on ``waveform`` for ``user``."""

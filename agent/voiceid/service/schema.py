@@ -106,6 +106,7 @@ class Fault(StrEnum):
     VAULT = "vault"
     MODEL = "model"
     SETTINGS = "settings"
+    CLOCK = "clock"
     VERSION = "version"
     TOO_MANY = "too_many"
     STOPPING = "stopping"
@@ -139,6 +140,7 @@ _FAULTS: dict[Fault, tuple[int, str]] = {
     Fault.VAULT: (11, "the vault cannot be read or written"),
     Fault.MODEL: (12, "a model cannot be used"),
     Fault.SETTINGS: (13, "the configuration is wrong"),
+    Fault.CLOCK: (18, "the device's clock shows no date that could be stored or signed"),
     Fault.VERSION: (14, "the daemon speaks another version of the protocol"),
     Fault.TOO_MANY: (15, "too many connections, or too many requests under way"),
     Fault.STOPPING: (16, "the daemon is stopping"),
