@@ -43,7 +43,7 @@ class Running:
             *self.launcher,
             sys.executable,
             "-c",
-            "from voiceid.cli.main import main; main()",
+            "from voiceid.cli.start import main; main()",
             "--config",
             str(self.config),
             "daemon",
