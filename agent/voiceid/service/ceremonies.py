@@ -139,8 +139,10 @@ class Ceremonies:
             armed.busy = True
         self._spontaneous = asyncio.create_task(self._identify(heard.waveform, armed))
 
-    def close(self) -> None:
-        """Wait for the scoring thread's present work and end it."""
+    async def close(self) -> None:
+        """Let what is being judged come to its end, log included, and end the scoring thread."""
+        if self._finishing:
+            await asyncio.wait(self._finishing)
         self._worker.shutdown(wait=True, cancel_futures=True)
 
     async def _identify(self, waveform: Waveform, claim: Claim | None) -> None:

@@ -168,7 +168,7 @@ class Daemon:
             await self._server.stop()
         finally:
             hearing.close()
-            self._ceremonies.close()
+            await self._ceremonies.close()
             self._storage.shutdown(wait=True, cancel_futures=True)
 
     async def reload(self) -> tuple[str, ...]:

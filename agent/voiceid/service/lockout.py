@@ -41,10 +41,11 @@ class Lockout:
     def restart(self) -> tuple[str, ...]:
         """At the start of the daemon: delays from before the machine's last start begin again, now.
 
-        Returns the problems found, for an admin.
+        Returns a line for each state that cannot be trusted, with the user's pseudonym.
         """
-        reports = [(user.name, self.report(user.name)) for user in self._vault.list_users()]
-        return tuple(report.problem for _, report in reports if report.problem)
+        reports = {user.name: self.report(user.name) for user in self._vault.list_users()}
+        problems = {name: report.problem for name, report in reports.items() if report.problem}
+        return tuple(f"user {self._vault.pseudonym(name)}: {problem}" for name, problem in problems.items())
 
     def report(self, name: str) -> LockoutReport:
         """How ``name`` stands; a damaged state is reported as a lock.
@@ -58,7 +59,7 @@ class Lockout:
             except UnknownUserError:
                 raise
             except VaultError as error:
-                return LockoutReport(True, True, 0, False, problem=_problem(name, error))
+                return LockoutReport(True, True, 0, False, problem=_problem(error))
         remaining = self._remaining(state)
         return LockoutReport(
             locked=state.disabled or remaining > 0,
@@ -81,7 +82,7 @@ class Lockout:
             try:
                 state = self._refresh(name)
             except VaultError as error:
-                raise VaultError(_problem(name, error)) from error
+                raise VaultError(_problem(error)) from error
             if state.disabled or self._remaining(state) > 0:
                 return False
             self._save(name, state.charged(self._clock.now()))
@@ -198,8 +199,9 @@ class Lockout:
         self._vault.save_lockout(name, state.to_bytes())
 
 
-def _problem(name: str, error: VaultError) -> str:
+def _problem(error: VaultError) -> str:
+    """What to do; without the name, since it is logged."""
     return (
-        f"{name!r} is locked, since the lock-out state cannot be trusted ({error}); when the disk is sound, run "
-        f"'voiceid lockout reset {name}'"
+        f"locked, since the lock-out state cannot be trusted ({error}); when the disk is sound, an admin ends it with "
+        "'voiceid lockout reset'"
     )
