@@ -64,14 +64,6 @@ class ClockError(VoiceIdError):
     """The device's clock shows a time that can be neither stored nor signed."""
 
 
-class PinError(VoiceIdError):
-    """A PIN that cannot be used, or cannot be changed like this."""
-
-
-class PresentPinError(PinError):
-    """The present PIN must be given to change it."""
-
-
 class ServiceError(VoiceIdError):
     """The daemon cannot be reached, cannot start, or refused a request."""
 

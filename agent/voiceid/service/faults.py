@@ -10,14 +10,13 @@ from voiceid.errors import (
     EnrolmentError,
     EnvelopeError,
     ModelError,
-    PinError,
-    PresentPinError,
     SettingsError,
     UnknownUserError,
     VaultError,
     VoiceIdError,
 )
 from voiceid.service.permissions import not_permitted
+from voiceid.service.pin import PinError, PresentPinError
 from voiceid.service.protocol import RequestError
 from voiceid.service.schema import Fault
 
