@@ -46,6 +46,10 @@ def test_values_reach_the_settings(tmp_path: Path) -> None:
         ("[capture]\ndevice = ''\n", "device is ''; it must not be empty"),
         ("[activation]\nwake_threshold = 1.5\n", "wake_threshold is 1.5; it must lie between 0 and 1"),
         ("[activation]\nmax_seconds = 600\n", "max_seconds is 600; it must lie between 1 and 60"),
+        ("[service]\nmax_clients = 1\n", "max_clients is 1; it must lie between 16 and 4096"),
+        ("[service]\nadmins = [-1]\n", "admins[0] is -1; it must lie between 0 and 4.29497e+09"),
+        ('[service.relying_parties]\n"shop.example.org" = ["root"]\n', "shop.example.org[0] is 'root'; expected int"),
+        ('[service.relying_parties]\n"Shop" = [0]\n', "it must have domains in lower case for keys"),
         ("[paths]\nvault = '~no-such-user/v'\n", "no such home folder"),
         ("[paths]\nvault = ''\n", "vault is ''; it must not be empty"),
         ("[paths]\ndevice_key = ''\n", "device_key is ''; it must not be empty"),
@@ -72,6 +76,16 @@ def test_a_mistake_is_named(tmp_path: Path, text: str, message: str) -> None:
     assert message in str(caught.value)
     assert str(path) in str(caught.value)
     assert len(str(caught.value)) < len(str(path)) + 300
+
+
+def test_grants_are_read_and_written(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text('[service]\nadmins = [1000]\n[service.relying_parties]\n"shop.example.org" = [1000, 1001]\n')
+    settings = load_settings(path)
+    assert settings.service.admins == (1000,)
+    assert settings.service.relying_parties == {"shop.example.org": [1000, 1001]}
+    path.write_text(to_toml(settings))
+    assert load_settings(path) == settings
 
 
 def test_the_defaults_lie_in_their_ranges(tmp_path: Path) -> None:

@@ -62,6 +62,7 @@ def run_checks(config: Path | None = None, vault: Path | None = None) -> tuple[C
         "vault": lambda: _vault(folder),
         "device key": lambda: _device_key(folder, key),
         "records": lambda: _records(folder, key),
+        "daemon": lambda: _daemon(settings),
         "clock": _clock,
         "disk": lambda: _disk(folder),
         "memory": _memory,
@@ -236,6 +237,27 @@ def _records(folder: Path, key: Path) -> Check:
     if problems:
         return Check("records", Status.FAIL, "; ".join(problems), "restore these records, or delete and enrol the user")
     return Check("records", Status.OK, f"{len(users)} users")
+
+
+def _daemon(settings: Settings) -> Check:
+    from voiceid.service.client import Client
+    from voiceid.service.sockets import client_socket, is_served
+
+    path = client_socket(settings.service)
+    try:
+        if path is None:
+            return Check("daemon", Status.OK, "none runs; commands work in their own process")
+        if not is_served(path):
+            advice = "start it (systemctl start voiceid), or remove the socket"
+            return Check("daemon", Status.WARN, f"{path}: nobody listens here any more", advice)
+        with Client(path, timeout=5) as client:
+            status = client.call("status")
+    except VoiceIdError as error:
+        return Check("daemon", Status.FAIL, str(error), "see its log (journalctl -u voiceid) and the socket's group")
+    detail = f"{status['version']} at {path}; microphone {status['microphone']}, {status['activation']}"
+    if problems := status.get("problems"):
+        return Check("daemon", Status.FAIL, f"{detail}; {'; '.join(problems)}", "see 'voiceid status'")
+    return Check("daemon", Status.OK, detail)
 
 
 def _clock() -> Check:

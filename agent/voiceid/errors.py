@@ -64,5 +64,9 @@ class ClockError(VoiceIdError):
     """The device's clock shows a time that can be neither stored nor signed."""
 
 
+class ServiceError(VoiceIdError):
+    """The daemon cannot be reached, cannot start, or refused a request."""
+
+
 class MissingPackageError(VoiceIdError):
     """An optional package that a command needs is not installed."""

@@ -98,7 +98,7 @@ class Pipeline:
         """As :meth:`decide`, with the utterance that was judged (None where none was prepared)."""
         if template is None:
             return not_enrolled(name), None
-        self._check_template(template)
+        self.check_template(template)
         watch = Stopwatch()
         with watch.stage("prepare"):
             utterance = self.prepare(waveform)
@@ -139,22 +139,41 @@ class Pipeline:
         decision, utterance = self.examine(waveform, template)
         if not decision.accepted or utterance is None:
             return Authentication(decision, None)
+        request = dataclasses.replace(request, credential_id=credential.credential_id)
         watch = Stopwatch()
+        envelope = self.sign(utterance, decision, vault, authenticator, request, watch=watch)
+        timings = decision.timings | watch.timings() | {"total": decision.timings["total"] + watch.timings()["total"]}
+        return Authentication(dataclasses.replace(decision, timings=timings), envelope)
+
+    def sign(
+        self,
+        utterance: Utterance,
+        decision: Decision,
+        vault: Vault,
+        authenticator: Authenticator,
+        request: AuthenticationRequest,
+        *,
+        watch: Stopwatch | None = None,
+    ) -> Envelope:
+        """The envelope of an ``utterance`` that ``decision`` accepted: its units, as far as the profile shares them.
+
+        Raises:
+            CredentialError: not accepted for the user of ``request``, or that user has no such credential.
+        """
+        watch = watch or Stopwatch()
         with watch.stage("units"):
             units = self.speech_units(utterance, vault.privacy_profile(request.rp_id))
         with watch.stage("sign"):
-            envelope = authenticator.authenticate(
+            return authenticator.authenticate(
                 request.user,
                 rp_id=request.rp_id,
                 nonce=request.nonce,
-                source=waveform.source,
+                source=utterance.source,
                 decision=decision,
-                credential_id=credential.credential_id,
+                credential_id=request.credential_id,
                 units=units,
                 purpose=request.purpose,
             )
-        timings = decision.timings | watch.timings() | {"total": decision.timings["total"] + watch.timings()["total"]}
-        return Authentication(dataclasses.replace(decision, timings=timings), envelope)
 
     def identify(self, waveform: Waveform, templates: Sequence[Template]) -> Identification:
         """Find the speaker among ``templates`` (open set).
@@ -164,7 +183,7 @@ class Pipeline:
         if not templates:
             return Identification(None, not_enrolled("anybody"), ())
         for template in templates:
-            self._check_template(template)
+            self.check_template(template)
         watch = Stopwatch()
         with watch.stage("prepare"):
             utterance = self.prepare(waveform)
@@ -196,7 +215,12 @@ class Pipeline:
         sequence = profile.apply(self.units(utterance, profile.codebook).tolist())
         return SpeechUnits(pack(sequence), self.tokenizer.codebook_hash(profile.codebook), profile)
 
-    def _check_template(self, template: Template) -> None:
+    def check_template(self, template: Template) -> None:
+        """Insist that ``template`` was made by the identity model that is loaded.
+
+        Raises:
+            EnrolmentError: it was not.
+        """
         card = self.judges.identity.card
         if template.model_sha256 != card.sha256:
             raise EnrolmentError(

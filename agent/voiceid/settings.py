@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
+from voiceid.credentials.rp_id import is_rp_id
 from voiceid.errors import SettingsError
 from voiceid.regular_file import read_regular
 from voiceid.tables import Between, Named, from_table
@@ -18,6 +19,7 @@ MAX_CONFIG = 1 << 20
 LogLikelihoodRatio = Annotated[float, Between(-100, 100)]
 CardReference = Annotated[str, Named()]
 NamedPath = Annotated[Path, Named()]
+Uid = Annotated[int, Between(0, 2**32 - 2)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +118,35 @@ class ActivationSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class RelyingPartyKeys:
+    """Annotates a table whose keys are relying party ids."""
+
+    def problem(self, table: dict[str, object]) -> str | None:
+        """What is wrong with a key of ``table``, None if nothing is."""
+        return None if all(map(is_rp_id, table)) else "must have domains in lower case for keys, as shop.example.org"
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceSettings:
+    """The resident daemon."""
+
+    socket: NamedPath | None = None
+    """Where it listens; by default ``voiceid.sock`` in ``/run/voiceid`` or in the session's runtime folder."""
+    admins: tuple[Uid, ...] = ()
+    """Uids that may do everything, beside root and the daemon's own."""
+    relying_parties: Annotated[dict[str, list[Uid]], RelyingPartyKeys()] = field(default_factory=dict)
+    """For each relying party id, the uids that may ask on its behalf; admins may for all."""
+    max_clients: Annotated[int, Between(16, 4096)] = 256
+    """Open connections."""
+    metrics_file: NamedPath | None = None
+    """Prometheus text, mode 0640; by default ``metrics.prom`` beside the socket."""
+    metrics_port: Annotated[int, Between(1024, 65535)] | None = None
+    """Also serve the metrics on this TCP port of 127.0.0.1, to every user of this machine."""
+    log_names: bool = False
+    """Write user names into the log; otherwise a pseudonym for each."""
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """All settings of the agent."""
 
@@ -125,6 +156,7 @@ class Settings:
     capture: CaptureSettings = CaptureSettings()
     activation: ActivationSettings = ActivationSettings()
     paths: PathSettings = field(default_factory=PathSettings)
+    service: ServiceSettings = field(default_factory=ServiceSettings)
 
 
 def default_config_path() -> Path:

@@ -49,6 +49,17 @@ def audio_source(file: Path | None, microphone: bool, device: str | None) -> Cal
     return lambda: waveform
 
 
+def read_source(file: Path | None, microphone: bool) -> list[Waveform]:
+    """What to hand to the daemon: the recording, or nothing where it is to listen itself.
+
+    Raises:
+        AudioError: the file cannot be read.
+    """
+    if (file is not None) == microphone:
+        raise typer.BadParameter("give either an audio file or --microphone")
+    return [waveform for _, waveform in read_all([file])] if file is not None else []
+
+
 def check_source(files: list[Path], microphone: bool, device: str | None) -> None:
     """Insist on files or the microphone, not both, and on a microphone that is there.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,13 +17,20 @@ from voiceid.cli.arguments import (
     RelyingParty,
     audio_source,
     decode_bytes,
+    read_source,
 )
 from voiceid.cli.context import command_app, context_of
 from voiceid.cli.decisions import decision_json, headline, reasons, scores
 from voiceid.cli.exit_codes import ExitCode, code_of_outcome
 from voiceid.cli.loading import load_pipeline, open_vault_and_key
 from voiceid.cli.output import plain, progress
+from voiceid.cli.remote import daemon, emit_answer, hand_over, hear, refuse_device
 from voiceid.output_file import check_file, write_file
+
+if TYPE_CHECKING:
+    from voiceid.cli.context import Context
+    from voiceid.service.client import Client
+    from voiceid.types import Waveform
 
 app = command_app()
 
@@ -51,17 +58,25 @@ def authenticate(
     """Verify user NAME and, only when accepted, write a signed envelope of speech units: no audio, no embedding.
 
     Audio from a file is signed as source [bold]file[/], which a relying party refuses unless it was told to allow it.
+    Where a daemon runs and no [bold]--vault[/] is named, the daemon does it, and needs [bold]--purpose[/].
 
     Example:
 
     voiceid authenticate ada command.wav --relying-party shop.example.org --challenge 3q2-7w... -o order.envelope
     """
     context = context_of(ctx)
-    settings = context.settings()
-    listen = audio_source(file, microphone, device)
     nonce = decode_bytes(challenge, "--challenge", least=MIN_CHALLENGE)
     identifier = None if credential is None else decode_bytes(credential, "--credential")
     check_file(output)
+    with daemon(context) as client:
+        if client is not None:
+            refuse_device(device)
+            if purpose is None:
+                raise typer.BadParameter("a daemon signs only for a purpose: give --purpose, or name a --vault")
+            asked = {"user": name, "relying_party": relying_party, "nonce": nonce, "credential_id": identifier}
+            return _ask(client, context, read_source(file, microphone), {**asked, "purpose": purpose}, output)
+    settings = context.settings()
+    listen = audio_source(file, microphone, device)
     vault, key = open_vault_and_key(settings)
     from voiceid.credentials.authenticator import Authenticator
     from voiceid.pipeline import AuthenticationRequest
@@ -87,3 +102,16 @@ def authenticate(
         decision_json(decision, **plain(facts)), headline(decision, name), reasons(decision), scores(decision), written
     )
     return code_of_outcome(decision.outcome)
+
+
+def _ask(client: Client, context: Context, recordings: list[Waveform], asked: dict[str, Any], output: Path) -> ExitCode:
+    audio = hand_over(client, recordings)
+    result = client.call("authenticate", hear, **asked, audio=audio)
+    facts: dict[str, object] = {"relying_party": asked["relying_party"], "output": None}
+    written = ""
+    if "envelope" in result:
+        data = decode_bytes(result["envelope"], "envelope")
+        write_file(output, data)
+        facts |= {"output": str(output), "envelope_bytes": len(data), "source": result["source"]}
+        written = f"{output}: {len(data)} bytes, signed as source {result['source']}"
+    return emit_answer(context, result, asked["user"], written, **facts)

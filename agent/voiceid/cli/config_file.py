@@ -59,4 +59,6 @@ def to_toml(settings: Settings) -> str:
 
 
 def _literal(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{json.dumps(k)} = {_literal(v)}' for k, v in value.items())} }}" if value else "{}"
     return str(value).lower() if isinstance(value, bool) else json.dumps(value, default=str, ensure_ascii=False)

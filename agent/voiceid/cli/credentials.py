@@ -23,18 +23,20 @@ from voiceid.cli.arguments import (
     audio_source,
     confirm,
     decode_bytes,
-    encode_bytes,
+    read_source,
 )
-from voiceid.cli.context import command_app, context_of
+from voiceid.cli.context import Context, command_app, context_of
 from voiceid.cli.decisions import decision_json, headline, reasons
 from voiceid.cli.exit_codes import ExitCode, code_of_outcome
 from voiceid.cli.loading import load_pipeline, open_vault, open_vault_and_key
 from voiceid.cli.output import plain, progress
+from voiceid.cli.remote import daemon, emit_answer, hand_over, hear, refuse_device
 from voiceid.output_file import check_file, write_file
 
 if TYPE_CHECKING:
     from voiceid.credentials.authenticator import Registered
     from voiceid.credentials.credential import Credential
+    from voiceid.service.client import Client
 
 app = command_app("List, register and revoke a user's credentials.")
 
@@ -58,14 +60,12 @@ def list_credentials(
 ) -> None:
     """List the credentials of user NAME, or of everybody."""
     context = context_of(ctx)
-    vault = open_vault(context.settings())
-    names = [name] if name else [user.name for user in vault.list_users()]
-    found = [(user, credential) for user in names for credential in vault.credentials(user)]
+    with daemon(context) as client:
+        rows = client.call("credentials.list", user=name)["credentials"] if client else _local_rows(context, name)
     table = Table("user", "relying party", Column("credential id", overflow="fold"), box=None)
-    for user, credential in found:
-        table.add_row(Text(user), credential.rp_id, encode_bytes(credential.credential_id))
-    rows = [_facts(user, credential) for user, credential in found]
-    context.emit(rows, table if found else Text("no credentials"))
+    for row in rows:
+        table.add_row(Text(row["user"]), row["relying_party"], row["credential_id"])
+    context.emit(rows, table if rows else Text("no credentials"))
 
 
 @app.command()
@@ -95,12 +95,19 @@ def register(
     voiceid credentials register ada command.wav --relying-party shop.example.org --challenge 3q2-7w... -o ada.json
     """
     context = context_of(ctx)
-    settings = context.settings()
-    listen = audio_source(file, microphone, device)
     nonce = decode_bytes(challenge, "--challenge", least=MIN_CHALLENGE)
     handle = None if user_handle is None else decode_bytes(user_handle, "--user-handle")
     if output is not None:
         check_file(output)
+    with daemon(context) as client:
+        if client is not None:
+            refuse_device(device)
+            audio = hand_over(client, read_source(file, microphone))
+            asked = {"user": name, "relying_party": relying_party, "challenge": nonce, "user_handle": handle}
+            result = client.call("credentials.register", hear, **asked, audio=audio)
+            return _registered_remotely(client, context, name, result, output)
+    settings = context.settings()
+    listen = audio_source(file, microphone, device)
     vault, key = open_vault_and_key(settings)
     from voiceid.credentials.authenticator import Authenticator
 
@@ -142,12 +149,43 @@ def revoke(
 ) -> None:
     """Revoke a credential of user NAME: it can never sign again. Tell the relying party, too."""
     context = context_of(ctx)
-    vault = open_vault(context.settings())
     identifier = decode_bytes(credential_id, "CREDENTIAL")
-    vault.load_template(name)
-    confirm(f"Revoke {credential_id[:24]}... of {name!r} for good?", yes)
-    credential = vault.delete_credential(name, identifier)
-    context.emit(_facts(name, credential), Text(f"revoked a credential of {name} at {credential.rp_id}"))
+    question = f"Revoke {credential_id[:24]}... of {name!r} for good?"
+    with daemon(context) as client:
+        if client is not None:
+            confirm(question, yes)
+            facts = client.call("credentials.revoke", user=name, credential_id=identifier)["credential"]
+        else:
+            vault = open_vault(context.settings())
+            vault.load_template(name)
+            confirm(question, yes)
+            facts = plain(_facts(name, vault.delete_credential(name, identifier)))
+    context.emit(facts, Text(f"revoked a credential of {name} at {facts['relying_party']}"))
+
+
+def _local_rows(context: Context, name: str | None) -> list[dict[str, Any]]:
+    vault = open_vault(context.settings())
+    names = [name] if name else [user.name for user in vault.list_users()]
+    return [plain(_facts(user, credential)) for user in names for credential in vault.credentials(user)]
+
+
+def _registered_remotely(
+    client: Client, context: Context, name: str, result: dict[str, Any], output: Path | None
+) -> ExitCode:
+    if "registration" not in result:
+        return emit_answer(context, result, name)
+    credential, text = result["credential"], json.dumps(result["registration"], indent=2)
+    if output is not None:
+        try:
+            write_file(output, text.encode() + b"\n")
+        except OSError:  # nobody will ever know of it
+            identifier = decode_bytes(credential["credential_id"], "credential")
+            client.call("credentials.revoke", user=name, credential_id=identifier)
+            raise
+    written = f"registered {name} at {credential['relying_party']}: {output}" if output else text
+    facts = {**credential, "registration": result["registration"], "output": output}
+    context.emit(facts, Text(written))
+    return ExitCode.ACCEPTED
 
 
 def _registration(user: str, registered: Registered, output: Path | None) -> dict[str, object]:

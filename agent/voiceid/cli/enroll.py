@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
 from voiceid.cli.arguments import Device, Microphone, Name, check_source, read_all
 from voiceid.cli.context import command_app, context_of
-from voiceid.cli.guided import check_storing, collect, finish, start_session
+from voiceid.cli.guided import check_storing, collect, enrol_remotely, enrolled, finish, start_session
 from voiceid.cli.loading import all_templates, find_template, open_vault
+from voiceid.cli.remote import daemon
 from voiceid.errors import EnrolmentError
 
 app = command_app()
@@ -28,7 +28,8 @@ def enroll(
     """Enrol a voice from several recordings, or guided from the microphone.
 
     Every utterance is judged on its own: too short, quiet, clipped or noisy, another speaker than before, synthetic or
-    replayed ones are refused with the reason. Nothing is stored until there is enough speech.
+    replayed ones are refused with the reason. Nothing is stored until there is enough speech. Where a daemon runs and
+    no [bold]--vault[/] is named, the daemon does it, and the enrolment belongs to you.
 
     Examples:
 
@@ -37,6 +38,11 @@ def enroll(
     voiceid enroll ada --microphone
     """
     context = context_of(ctx)
+    with daemon(context) as client:
+        if client is not None:
+            made = enrol_remotely(client, name, files or [], microphone, device)
+            context.emit({"name": made["user"], "enrolled": True, **made}, enrolled(made))
+            return
     settings = context.settings()
     check_source(files or [], microphone, device)
     recordings = read_all(files or [])
@@ -62,8 +68,5 @@ def enroll(
             "similar": result.similar,
             "utterances": utterances,
         },
-        Text.assemble(
-            ("enrolled", "bold green"),
-            f"  {name} from {template.utterance_count} utterances, {template.net_speech:.1f} s of speech",
-        ),
+        enrolled({"user": name, "utterance_count": template.utterance_count, "net_speech": template.net_speech}),
     )

@@ -13,6 +13,7 @@ from voiceid.errors import (
     EnvelopeError,
     MissingPackageError,
     ModelError,
+    ServiceError,
     SettingsError,
     UnknownUserError,
     VaultError,
@@ -57,6 +58,7 @@ class ExitCode(IntEnum):
 
     CHECK_FAILED = 30, "doctor found a problem"
     DECLINED = 31, "not confirmed"
+    SERVICE = 32, "the daemon cannot be reached, cannot start, or refused the request"
     INTERRUPTED = 130, "interrupted from the keyboard"
 
 
@@ -72,6 +74,7 @@ _OF_ERROR: dict[type[BaseException], ExitCode] = {
     EnvelopeError: ExitCode.ENVELOPE,
     MissingPackageError: ExitCode.MISSING_PACKAGE,
     ClockError: ExitCode.SYSTEM,
+    ServiceError: ExitCode.SERVICE,
     OSError: ExitCode.SYSTEM,
     MemoryError: ExitCode.SYSTEM,
     KeyboardInterrupt: ExitCode.INTERRUPTED,

@@ -32,6 +32,10 @@ COMMANDS = {
     "models": "List, verify and choose models.",
     "benchmark": "Measure time, memory and size of every stage on this machine.",
     "devices": "List microphones, and try one with a level meter.",
+    "daemon": "Run the resident daemon: microphone, models and vault behind a socket.",
+    "status": "Show how the daemon is.",
+    "lockout": "Show and reset the lock-out after repeated failures.",
+    "pin": "Set, clear and enter the PIN that ends a delay of the lock-out.",
     "doctor": "Check that this machine is ready, and say what to do where it is not.",
     "config": "Show and check the configuration.",
 }

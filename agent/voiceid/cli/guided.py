@@ -7,13 +7,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import typer
 from rich.console import Console
 from rich.text import Text
 
-from voiceid.cli.arguments import record
+from voiceid.cli.arguments import read_all, record
 from voiceid.cli.context import Context
 from voiceid.cli.loading import warn
 from voiceid.cli.output import plain, progress, stderr
+from voiceid.cli.remote import hand_over, hear, refuse_device
 from voiceid.errors import EnrolmentError
 from voiceid.wall_clock import unix_seconds
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from voiceid.enrolment.enrol import EnrolmentFeedback, EnrolmentResult, EnrolmentSession
     from voiceid.enrolment.template import Template
     from voiceid.enrolment.vault import Vault
+    from voiceid.service.client import Client
     from voiceid.settings import Settings
     from voiceid.types import Waveform
 
@@ -85,6 +88,38 @@ def finish(session: EnrolmentSession, name: str, utterances: list[dict[str, Any]
     for other in result.similar:
         warn(f"{name!r} and {other!r} sound alike: either may be accepted as the other; prefer a PIN beside the voice")
     return result
+
+
+def enrol_remotely(
+    client: Client, name: str, files: list[Path], microphone: bool, device: str | None, *, replace: bool = False
+) -> dict[str, Any]:
+    """Let the daemon enrol ``name``; feedback on each utterance goes to standard error. Returns what it made.
+
+    Raises:
+        AudioError: a file cannot be read.
+    """
+    refuse_device(device)
+    if bool(files) == microphone:
+        raise typer.BadParameter("give either audio files or --microphone")
+    recordings = [waveform for _, waveform in read_all(files)]
+    result = client.call("enrol", _hear, user=name, replace=replace, audio=hand_over(client, recordings))
+    for other in result.get("similar", ()):
+        warn(f"{name!r} and {other!r} sound alike: either may be accepted as the other; prefer a PIN beside the voice")
+    return result
+
+
+def enrolled(facts: dict[str, Any]) -> Text:
+    """One line on a new template."""
+    speech = f"{facts['utterance_count']} utterances, {facts['net_speech']:.1f} s of speech"
+    return Text.assemble(("enrolled", "bold green"), f"  {facts['user']} from {speech}")
+
+
+def _hear(name: str, params: dict[str, Any]) -> None:
+    if name != "enrol.progress":
+        hear(name, params)
+        return
+    word = "taken" if params["accepted"] else f"refused: {params['message']}"
+    stderr().print(f"{params['progress']:>4.0%}  {word}", markup=False)
 
 
 def _judge(session: EnrolmentSession, source: str, waveform: Waveform, console: Console) -> dict[str, Any]:

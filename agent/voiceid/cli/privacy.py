@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import replace
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
 from voiceid.cli.context import command_app, context_of
 from voiceid.cli.loading import open_vault
+from voiceid.cli.remote import daemon
 from voiceid.errors import SettingsError
 from voiceid.units.privacy import PrivacyProfile
 
@@ -24,8 +26,15 @@ def show(
 ) -> None:
     """Show the profile of relying party RP, or all that were set."""
     context = context_of(ctx)
-    vault = open_vault(context.settings())
-    profiles = {relying_party: vault.privacy_profile(relying_party)} if relying_party else vault.privacy_profiles()
+    with daemon(context) as client:
+        if client is not None:
+            found = client.call("privacy.show", relying_party=relying_party)["profiles"]
+            profiles = {rp_id: PrivacyProfile.from_dict(table) for rp_id, table in found.items()}
+        else:
+            vault = open_vault(context.settings())
+            profiles = (
+                {relying_party: vault.privacy_profile(relying_party)} if relying_party else vault.privacy_profiles()
+            )
     context.emit(profiles, _table(profiles))
 
 
@@ -51,18 +60,25 @@ def set_profile(
     voiceid privacy set shop.example.org --codebook 50 --merge --no-durations
     """
     context = context_of(ctx)
-    vault = open_vault(context.settings())
-    former = vault.privacy_profile(relying_party)
+    wanted = {"codebook": codebook, "merge_runs": merge_runs, "durations": durations}
+    changes = {key: value for key, value in wanted.items() if value is not None}
+    with daemon(context) as client:
+        if client is not None:
+            former = client.call("privacy.show", relying_party=relying_party)["profiles"][relying_party]
+            profile = _changed(PrivacyProfile.from_dict(former), changes)
+            client.call("privacy.set", relying_party=relying_party, **profile.to_dict())
+        else:
+            vault = open_vault(context.settings())
+            profile = _changed(vault.privacy_profile(relying_party), changes)
+            vault.set_privacy_profile(relying_party, profile)
+    context.emit({relying_party: profile}, _table({relying_party: profile}))
+
+
+def _changed(former: PrivacyProfile, changes: dict[str, Any]) -> PrivacyProfile:
     try:
-        profile = PrivacyProfile(
-            codebook=former.codebook if codebook is None else codebook,
-            merge_runs=former.merge_runs if merge_runs is None else merge_runs,
-            durations=former.durations if durations is None else durations,
-        )
+        return replace(former, **changes)
     except SettingsError as error:
         raise typer.BadParameter(str(error)) from error
-    vault.set_privacy_profile(relying_party, profile)
-    context.emit({relying_party: profile}, _table({relying_party: profile}))
 
 
 def _table(profiles: dict[str, PrivacyProfile]) -> Table | str:

@@ -17,13 +17,18 @@ def check_rp_id(rp_id: str) -> str:
     Raises:
         CredentialError: anything else.
     """
-    labels = rp_id.split(".")
-    valid = len(rp_id) <= 253 and all(_LABEL.fullmatch(label) for label in labels)
-    if not valid or (rp_id != "localhost" and (len(labels) < 2 or labels[-1].isdigit())):
+    if not is_rp_id(rp_id):
         raise CredentialError(
             f"{rp_id[:80]!r} is no relying party id; use its domain in lower case, as shop.example.org"
         )
     return rp_id
+
+
+def is_rp_id(rp_id: str) -> bool:
+    """Whether :func:`check_rp_id` takes ``rp_id``."""
+    labels = rp_id.split(".")
+    valid = len(rp_id) <= 253 and all(_LABEL.fullmatch(label) for label in labels)
+    return valid and (rp_id == "localhost" or (len(labels) >= 2 and not labels[-1].isdigit()))
 
 
 def origin_of(rp_id: str) -> str:

@@ -174,6 +174,14 @@ class Vault:
             self._write(path, record, shred_old=True)
             return self._drop_ended_credentials(folder, template)
 
+    def pseudonym(self, name: str) -> str:
+        """What stands for ``name``, enrolled or not, in logs: 12 hexadecimal digits of the name of the user's folder.
+
+        Raises:
+            EnrolmentError: no possible name.
+        """
+        return self._keys.file_name(RecordKind.TEMPLATE, name_key(name))[:12]
+
     def delete_user(self, name: str) -> DeletionReport:
         """Remove template, credentials, counters and lock-out state of ``name``, damaged or not, and report them.
 

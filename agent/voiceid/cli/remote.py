@@ -1,0 +1,150 @@
+"""Commands that the daemon does, where one runs: it owns the vault then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from voiceid.cli.decisions import JUDGES, STYLES
+from voiceid.cli.exit_codes import ExitCode, code_of_outcome
+from voiceid.cli.output import stderr
+from voiceid.errors import (
+    AudioDeviceError,
+    AudioError,
+    ClockError,
+    CredentialError,
+    EnrolmentError,
+    ModelError,
+    ServiceError,
+    SettingsError,
+    UnknownUserError,
+    VaultError,
+    VoiceIdError,
+)
+
+if TYPE_CHECKING:
+    from voiceid.cli.context import Context
+    from voiceid.service.client import Client
+    from voiceid.types import Waveform
+
+_OUTCOMES = {"accepted": "accepted", "denied": "rejected", "try_again": "inconclusive", "locked": "locked_out"}
+"""The outcome whose exit code stands for an answer, where the daemon says no more."""
+
+_STAGES = {"listening": "speak now", "speech": "listening", "judging": "judging"}
+
+
+@contextmanager
+def daemon(context: Context) -> Iterator[Client | None]:
+    """A connection to the daemon, or None where none runs or ``--vault`` names another vault.
+
+    Raises:
+        ServiceError: it runs, but this user may not connect.
+        VoiceIdError: what it refused, as the error that the command itself would have raised.
+    """
+    client = _connect(context)
+    if client is None:
+        yield None
+        return
+    with client, translated():
+        yield client
+
+
+@contextmanager
+def required_daemon(context: Context) -> Iterator[Client]:
+    """As :func:`daemon`, for what only a daemon can do.
+
+    Raises:
+        ServiceError: there is none.
+    """
+    with daemon(context) as client:
+        if client is None:
+            raise ServiceError(
+                "no voiceid daemon runs here; start it with 'systemctl start voiceid' or 'voiceid daemon'"
+            )
+        yield client
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Raise what the daemon refuses as the package's own errors."""
+    from voiceid.service.client import RemoteError
+    from voiceid.service.schema import Fault
+
+    errors: dict[Fault, type[VoiceIdError]] = {
+        Fault.MICROPHONE: AudioDeviceError,
+        Fault.NO_SPEECH: AudioDeviceError,
+        Fault.AUDIO: AudioError,
+        Fault.CLOCK: ClockError,
+        Fault.CREDENTIAL: CredentialError,
+        Fault.ENROLMENT: EnrolmentError,
+        Fault.UNKNOWN_USER: UnknownUserError,
+        Fault.VAULT: VaultError,
+        Fault.MODEL: ModelError,
+        Fault.SETTINGS: SettingsError,
+    }
+    try:
+        yield
+    except RemoteError as error:
+        raise errors.get(error.fault, ServiceError)(str(error)) from error
+
+
+def hand_over(client: Client, recordings: list[Waveform]) -> bool:
+    """Give ``recordings`` to the daemon; whether there were any, for the parameter ``audio``."""
+    if recordings:
+        client.hand_over([waveform.samples for waveform in recordings])
+    return bool(recordings)
+
+
+def refuse_device(device: str | None) -> None:
+    """The daemon has its own microphone."""
+    if device is not None:
+        raise typer.BadParameter("a daemon runs, and has its own microphone: set [capture] device, or name a --vault")
+
+
+def hear(name: str, params: dict[str, Any]) -> None:
+    """Tell people on standard error where a request stands."""
+    if name == "progress":
+        stderr().print(_STAGES.get(params["stage"], params["stage"]), style="dim")
+
+
+def emit_answer(context: Context, result: dict[str, Any], name: str, *lines: str, **facts: Any) -> ExitCode:
+    """Write what became of a ceremony: the answer and, for admins, the decision's grounds. Returns the exit code."""
+    detail = result.get("detail", {})
+    outcome = detail.get("outcome", _OUTCOMES[result["answer"]])
+    code = code_of_outcome(outcome)
+    value = {"name": name, **facts, "answer": result["answer"], "decision": result["decision"], **detail}
+    headline = Text(result["answer"].replace("_", " "), style=STYLES.get(outcome, "bold red"))
+    headline.append(f"  {name}", style="bold")
+    reasons = "\n".join(f"  {reason}" for reason in detail.get("reasons", ()))
+    context.emit({**value, "exit_code": int(code)}, headline, Text(reasons), _scores(detail), *lines)
+    return code
+
+
+def _connect(context: Context) -> Client | None:
+    if context.vault_folder is not None:
+        return None
+    from voiceid.service.sockets import client_socket, is_served
+
+    path = client_socket(context.settings().service)
+    if path is None or not is_served(path):
+        return None
+    from voiceid.service.client import Client
+
+    return Client(path)
+
+
+def _scores(detail: dict[str, Any]) -> Table | str:
+    evidence = detail.get("evidence")
+    if not evidence:
+        return ""
+    table = Table("judge", "score (llr)", "threshold", "", box=None, pad_edge=True)
+    for name in JUDGES:
+        score = evidence[name]
+        verdict = Text("pass", style="green") if score["passed"] else Text("fail", style="red")
+        table.add_row(name, f"{score['llr']:+.2f}", f"{score['threshold']:+.2f}", verdict)
+    return table

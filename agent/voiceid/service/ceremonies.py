@@ -1,0 +1,236 @@
+"""The methods that listen: claim, verify, authenticate, register, enrol, and what follows a spontaneous wake word."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, TypeVar
+
+from voiceid.credentials.envelope import check_purpose
+from voiceid.credentials.rp_id import check_rp_id
+from voiceid.pipeline import AuthenticationRequest
+from voiceid.service.audit import Audit
+from voiceid.service.connection import Call, Connection
+from voiceid.service.detail import detail_of
+from voiceid.service.ear import Heard
+from voiceid.service.hearing import Hearing
+from voiceid.service.judge import Judge, Verdict
+from voiceid.service.metrics import Metrics
+from voiceid.service.permissions import not_permitted
+from voiceid.service.protocol import RequestError
+from voiceid.service.records import credential_facts
+from voiceid.service.schema import Fault
+from voiceid.service.session import Arming, CaptureSession, Claim
+from voiceid.types import Waveform
+
+T = TypeVar("T")
+
+DEFAULT_CLAIM = 60
+"""Seconds."""
+
+_log = logging.getLogger(__name__)
+
+
+class Ceremonies:
+    """Handlers that need the capture session. All scoring happens in one thread, in the order of the requests."""
+
+    def __init__(
+        self,
+        judge: Judge,
+        audit: Audit,
+        metrics: Metrics,
+        *,
+        is_granted: Callable[[Connection, str], bool],
+        announce: Callable[[Verdict], None],
+    ) -> None:
+        """``announce`` hears of every verdict."""
+        self.judge = judge
+        self._audit, self._metrics = audit, metrics
+        self._is_granted, self._announce = is_granted, announce
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="scoring")
+        self._spontaneous: asyncio.Task[None] | None = None
+        self._finishing: set[asyncio.Task[Verdict]] = set()
+        self.session = CaptureSession(_tell_expired)
+        self.hearing: Hearing
+
+    def handlers(self) -> dict[str, Callable[[Call], Awaitable[dict[str, Any]]]]:
+        """The handler of each method."""
+        return {
+            "claim": self.claim,
+            "release": self.release,
+            "audio.append": self.append_audio,
+            "verify": self.verify,
+            "authenticate": self.authenticate,
+            "credentials.register": self.register,
+        }
+
+    async def claim(self, call: Call) -> dict[str, Any]:
+        arming = self._arming(call)
+        seconds = call.params.get("seconds", DEFAULT_CLAIM)
+        claim = self.session.claim(call.connection, seconds=seconds, arming=arming)
+        return {"claim": claim.claim_id, "seconds": seconds}
+
+    async def release(self, call: Call) -> dict[str, Any]:
+        return {"released": self.session.release(call.connection)}
+
+    async def append_audio(self, call: Call) -> dict[str, Any]:
+        claim = self.session.of(call.connection)
+        claim.append(call.params["pcm"], end=call.params["end"])
+        return {"seconds": round(claim.seconds, 3)}
+
+    async def verify(self, call: Call) -> dict[str, Any]:
+        user = call.params["user"]
+        check_purpose(call.params["purpose"])
+        precheck = partial(self.judge.precheck, user)
+        verdict = await self._ceremony("verify", call, precheck, partial(self.judge.verify, user=user))
+        return {**verdict_facts(verdict), "challenge": call.params["challenge"]}
+
+    async def authenticate(self, call: Call) -> dict[str, Any]:
+        params = call.params
+        check_purpose(params["purpose"])
+        request = AuthenticationRequest(
+            params["user"], params["relying_party"], params["nonce"], params.get("credential_id"), params["purpose"]
+        )
+        precheck = partial(self.judge.precheck, request.user, request)
+        judge = partial(self.judge.authenticate, request=request)
+        verdict = await self._ceremony("authenticate", call, precheck, judge)
+        return {**verdict_facts(verdict), **envelope_facts(verdict)}
+
+    async def register(self, call: Call) -> dict[str, Any]:
+        params, user = call.params, call.params["user"]
+        asked = {
+            "user": user,
+            "rp_id": params["relying_party"],
+            "challenge": params["challenge"],
+            "user_handle": params.get("user_handle"),
+        }
+        precheck = partial(self.judge.precheck_registration, **asked)
+        verdict = await self._ceremony("register", call, precheck, partial(self.judge.register, **asked))
+        facts, made = verdict_facts(verdict), verdict.registered
+        if made is not None:
+            facts |= {"credential": credential_facts(user, made.credential), "registration": made.response}
+        return facts
+
+    async def listen(self, call: Call, claim: Claim) -> Waveform:
+        """The utterance that ``call`` is about: handed over, or spoken now."""
+        if call.params.get("audio"):
+            return claim.take_recordings()[0]
+        call.notify("progress", stage="listening")
+        return await self.hearing.utterance(lambda: call.notify("progress", stage="speech"))
+
+    async def score(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Run ``function`` in the scoring thread. A cancelled wait leaves it to finish there."""
+        return await asyncio.get_running_loop().run_in_executor(self._worker, function, *arguments)
+
+    def spontaneous(self, heard: Heard) -> None:
+        """Judge what was said after a wake word that no request asked for; one at a time, others are dropped.
+
+        A claim that was made after the ear had opened does not count: the speaker could not know of it.
+        """
+        claim = self.session.current
+        if (self._spontaneous is not None and not self._spontaneous.done()) or (claim is not None and claim.busy):
+            return
+        armed = claim if claim is not None and claim.arming is not None and claim.since <= heard.began else None
+        if armed is not None:
+            armed.busy = True
+        self._spontaneous = asyncio.create_task(self._identify(heard.waveform, armed))
+
+    async def close(self) -> None:
+        """Let what is being judged come to its end, log included, and end the scoring thread."""
+        if self._finishing:
+            await asyncio.wait(self._finishing)
+        self._worker.shutdown(wait=True, cancel_futures=True)
+
+    async def _identify(self, waveform: Waveform, claim: Claim | None) -> None:
+        began = time.monotonic()
+        arming = claim.arming if claim is not None else None
+        try:
+            verdict = await self.score(self.judge.identify, waveform, arming)
+        except Exception:
+            _log.exception("identify failed")
+            return
+        finally:
+            if claim is not None:
+                claim.busy = False
+        connection = claim.holder if claim is not None and isinstance(claim.holder, Connection) else None
+        self._metrics.decision("identify", verdict.decision.outcome.value, time.monotonic() - began)
+        peer = connection.peer if connection is not None else None
+        self._audit.decision("identify", verdict, peer, arming.rp_id if arming else None)
+        self._announce(verdict)
+        if claim is not None and connection is not None and self.session.current is claim:
+            self._deliver(verdict, claim, connection)
+
+    def _deliver(self, verdict: Verdict, claim: Claim, connection: Connection) -> None:
+        """Give the verdict to the claim's holder; a signature uses the nonce up, and the claim with it."""
+        facts = {**verdict_facts(verdict), **envelope_facts(verdict)}
+        if verdict.decision.accepted:
+            facts["user"] = verdict.user
+        connection.notify("utterance", claim=claim.claim_id, **facts)
+        if verdict.envelope is not None:
+            self.session.release(connection)
+            connection.notify("claim.ended", claim=claim.claim_id, reason="used")
+
+    async def _ceremony(
+        self, name: str, call: Call, precheck: Callable[[], Verdict | None], judge: Callable[[Waveform], Verdict]
+    ) -> Verdict:
+        """Look before listening, listen, judge.
+
+        Judging is shielded: it is settled, logged and counted even if the client no longer waits for it.
+        """
+        with self.session.using(call.connection) as claim:
+            if (verdict := await self.score(precheck)) is not None:
+                self._report(name, verdict, call, None)
+                return verdict
+            waveform = await self.listen(call, claim)
+            began = time.monotonic()
+            call.notify("progress", stage="judging")
+            task = asyncio.create_task(self._finish(name, call, partial(judge, waveform), began))
+            self._finishing.add(task)
+            task.add_done_callback(self._finishing.discard)
+            return await asyncio.shield(task)
+
+    async def _finish(self, ceremony: str, call: Call, judge: Callable[[], Verdict], began: float) -> Verdict:
+        verdict = await self.score(judge)
+        self._report(ceremony, verdict, call, time.monotonic() - began)
+        return verdict
+
+    def _report(self, ceremony: str, verdict: Verdict, call: Call, seconds: float | None) -> None:
+        self._metrics.decision(ceremony, verdict.decision.outcome.value, seconds)
+        self._audit.decision(ceremony, verdict, call.peer, call.params.get("relying_party"))
+        self._announce(verdict)
+
+    def _arming(self, call: Call) -> Arming | None:
+        values = [call.params.get(key) for key in ("relying_party", "purpose", "nonce")]
+        if all(value is None for value in values):
+            return None
+        rp_id, purpose, nonce = values
+        if rp_id is None or purpose is None or nonce is None:
+            raise RequestError(Fault.INVALID_PARAMS, "claim: relying_party, purpose and nonce go together")
+        if not self._is_granted(call.connection, check_rp_id(rp_id)):
+            raise not_permitted("claim")
+        return Arming(rp_id, check_purpose(purpose), nonce)
+
+
+def verdict_facts(verdict: Verdict) -> dict[str, Any]:
+    """What the client who asked hears."""
+    return {
+        "answer": verdict.answer.value,
+        "decision": verdict.decision_id,
+        "detail": detail_of(verdict.decision),
+    }
+
+
+def envelope_facts(verdict: Verdict) -> dict[str, Any]:
+    """The envelope, where there is one."""
+    if verdict.envelope is None:
+        return {}
+    return {"envelope": verdict.envelope.to_bytes(), "source": verdict.envelope.contents.source.value}
+
+
+def _tell_expired(claim: Claim) -> None:
+    if isinstance(claim.holder, Connection):
+        claim.holder.notify("claim.ended", claim=claim.claim_id, reason="expired")

@@ -1,0 +1,200 @@
+"""The thread that reads the microphone: frames, activation, utterance. It never judges and never waits for anybody."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from dataclasses import dataclass
+from typing import Protocol
+
+from voiceid.activation import ActivationKind, Ending, UtteranceCollector, make_activation, open_source
+from voiceid.activation.push_to_talk import PushToTalk
+from voiceid.audio.capture import Capture
+from voiceid.audio.capture_state import CaptureCounters, CaptureEvent, CaptureState
+from voiceid.audio.frames import FrameSource
+from voiceid.errors import AudioError
+from voiceid.settings import Settings
+from voiceid.types import Samples, Waveform
+
+_log = logging.getLogger(__name__)
+
+HEARTBEAT_LIMIT = 10.0
+"""Seconds without a sign of life after which the reading thread counts as stuck."""
+_FILE_PAUSE = 0.05
+"""Seconds between two looks at a recording that takes the microphone's place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """An utterance; ``asked_for`` if a client's call opened the ear, else it was spontaneous."""
+
+    waveform: Waveform
+    ending: Ending
+    asked_for: bool
+    began: float
+    """When the ear opened, in seconds on the monotonic clock."""
+
+
+class Listener(Protocol):
+    """Told by the reading thread; must return at once."""
+
+    def heard(self, heard: Heard) -> None: ...
+
+    def speech_began(self) -> None: ...
+
+    def microphone(self, event: CaptureEvent) -> None: ...
+
+
+class Ear:
+    """Listens from :meth:`start` to :meth:`close`.
+
+    Raises:
+        MissingPackageError: the wake word engine is not installed.
+        SettingsError: the engine does not know the wake word.
+        AudioError: the recording of activation kind ``file`` is not there.
+    """
+
+    def __init__(self, settings: Settings, listener: Listener) -> None:
+        self._settings, self._listener = settings, listener
+        self._button = PushToTalk()
+        self._activation = make_activation(settings.activation)
+        self._source = self._open()
+        self._collector: UtteranceCollector | None = None
+        self._asked_for = self._speech_told = self._recording = self._delivered = False
+        self._began = 0.0
+        self._asked = threading.Event()
+        self._abandon = threading.Event()
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="ear", daemon=True)
+
+    @property
+    def activation(self) -> str:
+        """What opens an utterance."""
+        return self._settings.activation.kind
+
+    @property
+    def state(self) -> str:
+        """A :class:`CaptureState`, or ``file``."""
+        source = self._source
+        return source.state.value if isinstance(source, Capture) else "file"
+
+    @property
+    def usable(self) -> bool:
+        """Whether speech would be heard now."""
+        return self.state in (CaptureState.LISTENING, CaptureState.STARTING, "file")
+
+    @property
+    def device(self) -> str | None:
+        """Name of the microphone, if known."""
+        return self._source.device if isinstance(self._source, Capture) else None
+
+    @property
+    def counters(self) -> CaptureCounters | None:
+        """Frames delivered and lost; None for a recording."""
+        return self._source.counters if isinstance(self._source, Capture) else None
+
+    @property
+    def alive(self) -> bool:
+        """Whether the reading thread comes round."""
+        if not isinstance(self._source, Capture):
+            return self._thread.is_alive()
+        return self._thread.is_alive() and time.monotonic() - self._source.heartbeat < HEARTBEAT_LIMIT
+
+    def start(self) -> None:
+        """Begin to read."""
+        self._thread.start()
+
+    def ask(self) -> None:
+        """Open the ear for one utterance now; what was being collected is dropped."""
+        self._abandon.clear()
+        self._button.arm()
+        self._asked.set()
+
+    def abandon(self) -> None:
+        """Drop the utterance that :meth:`ask` opened."""
+        self._button.disarm()
+        self._asked.clear()
+        self._abandon.set()
+
+    def close(self) -> None:
+        """End the thread; a pipe that nobody writes to is left behind."""
+        self._closed.set()
+        self._asked.set()
+        self._source.close()
+        if self._thread.is_alive():
+            self._thread.join(2.0)
+
+    def _open(self) -> FrameSource:
+        return open_source(self._settings.capture, self._settings.activation, on_event=self._listener.microphone)
+
+    def _run(self) -> None:
+        if isinstance(self._source, Capture):
+            self._listen()
+            return
+        while not self._closed.is_set():
+            try:
+                self._play()
+            except (AudioError, OSError) as error:
+                _log.error("the recording cannot be read: %s", error)
+                self._closed.wait(1.0)
+
+    def _play(self) -> None:
+        """A pipe is listened to all the time, a recording is played for each client that asks."""
+        path = self._settings.activation.file
+        self._recording = path is not None and path.is_file()
+        if self._recording and not self._asked.wait(_FILE_PAUSE):
+            return
+        self._asked.clear()
+        self._delivered = False
+        self._source = self._open()
+        if self._closed.is_set():
+            return
+        self._listen()
+        if self._collector is not None:
+            self._end(self._collector.finish())
+
+    def _listen(self) -> None:
+        for frame in self._source.frames():
+            if self._closed.is_set():
+                return
+            if frame.gap:
+                self._start_over()
+            if self._abandon.is_set():
+                self._abandon.clear()
+                self._collector = self._collector if not self._asked_for else None
+            self._hear(frame.samples)
+            if self._recording and self._delivered:
+                return
+
+    def _start_over(self) -> None:
+        """Audio is missing: what was collected is dropped, but whoever asked is still to be heard."""
+        self._activation.reset()
+        if self._collector is not None and self._asked_for and not self._abandon.is_set():
+            self._button.arm()
+        self._collector = None
+
+    def _hear(self, samples: Samples) -> None:
+        activated = self._button.feed(samples)
+        if activated is None and self._collector is None and not self._recording:
+            activated = self._activation.feed(samples)
+        if activated is not None:
+            lead = self._source.recent(activated.lookback)
+            self._collector = UtteranceCollector(self._settings.activation, self._source.source, lead=lead)
+            self._asked_for = activated.kind is ActivationKind.PUSH_TO_TALK
+            self._speech_told = False
+            self._began = time.monotonic()
+        elif self._collector is not None:
+            waveform = self._collector.feed(samples)
+            if self._collector.speech > 0 and not self._speech_told:
+                self._speech_told = True
+                self._listener.speech_began()
+            if waveform is not None:
+                self._end(waveform)
+
+    def _end(self, waveform: Waveform) -> None:
+        ending = self._collector.ending if self._collector is not None else None
+        self._collector = None
+        self._delivered = True
+        self._activation.reset()
+        self._listener.heard(Heard(waveform, ending or Ending.FINISHED, self._asked_for, self._began))

@@ -1,0 +1,162 @@
+"""The capture session: who may use the microphone now, what is claimed, and the audio that was handed over."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from voiceid.service.methods import MAX_HANDED_SECONDS
+from voiceid.service.protocol import RequestError
+from voiceid.service.schema import Fault
+from voiceid.types import SAMPLE_RATE, Source, Waveform
+
+_SAMPLE_BYTES = 2
+_GRACE = 1.0
+"""Seconds after which a claim that ran out during a request is looked at again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arming:
+    """What a spontaneous utterance is to be signed for."""
+
+    rp_id: str
+    purpose: str
+    nonce: bytes
+
+
+@dataclass(eq=False, slots=True)
+class Claim:
+    """The capture session in the hands of ``holder``, a connection."""
+
+    holder: object
+    claim_id: str
+    since: float
+    """When it was made, in seconds on the monotonic clock."""
+    arming: Arming | None = None
+    busy: bool = False
+    """Whether a request listens or is judged under it."""
+    expiry: asyncio.TimerHandle | None = None
+    pcm: bytearray = field(default_factory=bytearray)
+    recordings: list[bytes] = field(default_factory=list)
+
+    @property
+    def seconds(self) -> float:
+        """Audio that was handed over."""
+        return (len(self.pcm) + sum(map(len, self.recordings))) / (_SAMPLE_BYTES * SAMPLE_RATE)
+
+    def append(self, pcm: bytes, *, end: bool) -> None:
+        """Take 16-bit little-endian samples at 16 kHz; with ``end`` they close a recording.
+
+        Raises:
+            RequestError: half a sample, or more than a claim may hold.
+        """
+        if len(pcm) % _SAMPLE_BYTES:
+            raise RequestError(Fault.INVALID_PARAMS, "audio.append: half a sample")
+        if self.seconds + len(pcm) / (_SAMPLE_BYTES * SAMPLE_RATE) > MAX_HANDED_SECONDS:
+            raise RequestError(Fault.AUDIO, f"a claim holds at most {MAX_HANDED_SECONDS} s of audio")
+        self.pcm += pcm
+        if end:
+            self.recordings.append(bytes(self.pcm))
+            self.pcm.clear()
+
+    def take_recordings(self) -> list[Waveform]:
+        """The recordings that were handed over, which are forgotten here; their source is ``file`` for good.
+
+        Raises:
+            RequestError: there are none.
+        """
+        if not self.recordings:
+            raise RequestError(Fault.AUDIO, "no recording was handed over: claim, then audio.append with end")
+        recordings, self.recordings = self.recordings, []
+        return [_waveform(recording) for recording in recordings]
+
+
+class CaptureSession:
+    """Grants the one claim. For the event loop's thread only."""
+
+    def __init__(self, on_expiry: Callable[[Claim], None]) -> None:
+        self._claim: Claim | None = None
+        self._on_expiry = on_expiry
+
+    @property
+    def current(self) -> Claim | None:
+        """The claim in force."""
+        return self._claim
+
+    def claim(self, holder: object, *, seconds: float, arming: Arming | None = None) -> Claim:
+        """Take the session.
+
+        Raises:
+            RequestError: somebody has it.
+        """
+        if self._claim is not None:
+            raise RequestError(Fault.BUSY, Fault.BUSY.meaning)
+        claim = Claim(holder, secrets.token_hex(8), time.monotonic(), arming)
+        claim.expiry = asyncio.get_running_loop().call_later(seconds, self._expire, claim)
+        self._claim = claim
+        return claim
+
+    def of(self, holder: object) -> Claim:
+        """The claim of ``holder``.
+
+        Raises:
+            RequestError: it has none.
+        """
+        if self._claim is None or self._claim.holder is not holder:
+            raise RequestError(Fault.BUSY, "claim the capture session first")
+        return self._claim
+
+    def release(self, holder: object) -> bool:
+        """Give up the claim of ``holder``; whether it had one."""
+        if self._claim is None or self._claim.holder is not holder:
+            return False
+        self._end(self._claim)
+        return True
+
+    @contextlib.contextmanager
+    def using(self, holder: object) -> Iterator[Claim]:
+        """The claim of ``holder`` for one request, or one for just as long.
+
+        Raises:
+            RequestError: another client has it, or another request of this one uses it.
+        """
+        claim = self._claim
+        own = claim is not None and claim.holder is holder
+        if claim is not None and (not own or claim.busy):
+            raise RequestError(Fault.BUSY, Fault.BUSY.meaning)
+        if claim is None:
+            claim = self._claim = Claim(holder, secrets.token_hex(8), time.monotonic())
+        claim.busy = True
+        try:
+            yield claim
+        finally:
+            claim.busy = False
+            if not own and self._claim is claim:
+                self._end(claim)
+
+    def _expire(self, claim: Claim) -> None:
+        if self._claim is not claim:
+            return
+        if claim.busy:  # what is under way has its own limits
+            claim.expiry = asyncio.get_running_loop().call_later(_GRACE, self._expire, claim)
+            return
+        self._end(claim)
+        self._on_expiry(claim)
+
+    def _end(self, claim: Claim) -> None:
+        self._claim = None
+        if claim.expiry is not None:
+            claim.expiry.cancel()
+        claim.pcm.clear()
+        claim.recordings.clear()
+
+
+def _waveform(pcm: bytes) -> Waveform:
+    samples = np.frombuffer(pcm, "<i2").astype(np.float32)
+    return Waveform(samples / np.float32(32768), Source.FILE)

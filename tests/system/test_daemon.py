@@ -1,0 +1,557 @@
+"""The daemon as a process: real models, real recordings, signals, crashes, a full disk and hostile clients."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import secrets
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import soundfile
+
+from tests.cli_helpers import need_shipped_models, voiceid
+from tests.system.daemon_helpers import Running
+from voiceid.audio import read_waveform
+from voiceid.cli.exit_codes import ExitCode
+from voiceid.credentials.keys import load_device_key
+from voiceid.enrolment.vault import Vault
+from voiceid.errors import EnvelopeError, ServiceError
+from voiceid.relying_party import verify, verify_registration
+from voiceid.service.client import Client, RemoteError
+from voiceid.service.lockout import Lockout
+from voiceid.service.schema import Fault
+from voiceid.service.wire import from_base64
+
+RP = "shop.example.org"
+OWNER, STRANGER = "ls1089", "ls121"
+
+
+@pytest.fixture(scope="module")
+def clips(corpus: Path) -> dict[str, list[Path]]:
+    """Recordings of three to nine seconds by either speaker."""
+    need_shipped_models()
+    found = {}
+    for speaker in (OWNER, STRANGER):
+        files = sorted((corpus / "opus" / "ls-test-clean" / speaker).glob("*.opus"))
+        found[speaker] = [file for file in files if 3.5 < soundfile.info(file).duration < 9][:12]
+        if len(found[speaker]) < 12:
+            pytest.skip(f"the corpus has too few recordings of {speaker}")
+    return found
+
+
+@pytest.fixture(scope="module")
+def environment(lenient_models: Path) -> dict[str, str]:
+    """Every daemon here uses the lenient cards."""
+    return {"VOICEID_MODELS": str(lenient_models)}
+
+
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str]) -> Iterator[Running]:
+    """One daemon for the tests that leave it as it was."""
+    running = Running(tmp_path_factory.mktemp("daemon"), environment=environment)
+    running.recording.write_bytes(b"")
+    running.start()
+    yield running
+    assert running.stop() == 0, running.said()
+
+
+def samples(files: list[Path]) -> list:
+    return [read_waveform(file).samples for file in files]
+
+
+def enrol(client: Client, name: str, files: list[Path], **more: object) -> dict:
+    client.hand_over(samples(files))
+    result = client.call("enrol", user=name, audio=True, **more)
+    client.call("release")
+    return result
+
+
+def say(client: Client, file: Path, method: str = "verify", **params: object) -> dict:
+    """Hand ``file`` over and call ``method`` on it."""
+    client.hand_over(samples([file]))
+    try:
+        if method == "verify":
+            params = {"purpose": "a test", "challenge": secrets.token_bytes(16), **params}
+        return client.call(method, audio=True, **params)
+    finally:
+        client.call("release")
+
+
+@pytest.fixture(scope="module")
+def enrolled(daemon: Running, clips: dict[str, list[Path]]) -> Running:
+    """The daemon with Ada enrolled."""
+    feedback = []
+    with daemon.client() as client:
+        client.hand_over(samples(clips[OWNER][:6]))
+        result = client.call("enrol", lambda name, params: feedback.append((name, params)), user="ada", audio=True)
+    assert result["user"] == "ada" and result["utterance_count"] >= 3 and result["net_speech"] >= 8
+    assert [name for name, _ in feedback] == ["enrol.progress"] * 6
+    assert feedback[-1][1]["progress"] == 1
+    return daemon
+
+
+@pytest.fixture(scope="module")
+def command(enrolled: Running, clips: dict[str, list[Path]]) -> Path:
+    """A recording of Ada that is accepted."""
+    with enrolled.client() as client:
+        for clip in clips[OWNER][6:]:
+            if say(client, clip, user="ada")["answer"] == "accepted":
+                return clip
+    pytest.fail("none of six recordings of the owner was accepted")
+
+
+def test_status_and_files(enrolled: Running) -> None:
+    with enrolled.client() as client:
+        status = client.call("status")
+    assert status["microphone"] == "file" and status["users"] == 1 and status["problems"] == []
+    assert stat.S_IMODE(enrolled.socket.stat().st_mode) == 0o660
+    assert stat.S_IMODE(enrolled.vault.stat().st_mode) == 0o700
+    assert stat.S_IMODE(enrolled.socket.with_name("metrics.prom").stat().st_mode) == 0o640
+
+
+def test_the_owner_is_accepted_and_a_stranger_denied_and_counted(
+    enrolled: Running, command: Path, clips: dict[str, list[Path]]
+) -> None:
+    with enrolled.client() as client:
+        challenge = secrets.token_bytes(32)
+        accepted = say(client, command, user="ada", challenge=challenge)
+        assert accepted["answer"] == "accepted" and from_base64(accepted["challenge"]) == challenge
+        assert accepted["detail"]["outcome"] == "accepted" and accepted["detail"]["evidence"]["identity"]["passed"]
+        denied = say(client, clips[STRANGER][0], user="ada")
+        assert denied["answer"] == "denied" and denied["decision"] != accepted["decision"]
+        assert client.call("lockout.show", user="ada")["failures"] == 1
+        assert say(client, command, user="ada")["answer"] == "accepted"
+        assert client.call("lockout.show", user="ada")["failures"] == 0
+    log = enrolled.said()
+    assert f"decision={denied['decision']}" in log and "outcome=rejected" in log
+    assert "ada" not in log, "no names by default"
+
+
+def test_five_strangers_lock_and_a_pin_or_an_admin_unlocks(
+    enrolled: Running, command: Path, clips: dict[str, list[Path]]
+) -> None:
+    with enrolled.client() as client:
+        client.call("pin.set", user="ada", pin="2580")
+        for _ in range(5):
+            assert say(client, clips[STRANGER][0], user="ada")["answer"] == "denied"
+        assert say(client, command, user="ada")["answer"] == "locked"
+        report = client.call("lockout.show", user="ada")
+        assert report["locked"] and 0 < report["retry_after"] <= 30 and report["pin"]
+        assert client.call("pin.enter", user="ada", pin="1111") == {"answer": "denied"}
+        assert client.call("pin.enter", user="ada", pin="2580") == {"answer": "accepted"}
+        assert say(client, command, user="ada")["answer"] == "accepted"
+        client.call("lockout.reset", user="ada")
+
+
+def test_a_file_is_signed_as_a_file(enrolled: Running, command: Path) -> None:
+    nonce = secrets.token_bytes(32)
+    with enrolled.client() as client:
+        registered = say(client, command, "credentials.register", user="ada", relying_party=RP, challenge=nonce)
+        assert registered["answer"] == "accepted"
+        registration = verify_registration(registered["registration"], expected_challenge=nonce, expected_rp_id=RP)
+        nonce = secrets.token_bytes(32)
+        asked = {"user": "ada", "relying_party": RP, "purpose": "pay 10", "nonce": nonce}
+        result = say(client, command, "authenticate", **asked)
+        assert result["source"] == "file"
+        envelope = from_base64(result["envelope"])
+        with pytest.raises(EnvelopeError, match="file"):
+            verify(envelope, registration=registration, expected_nonce=nonce, expected_rp_id=RP)
+        expected = {"registration": registration, "expected_nonce": nonce, "expected_rp_id": RP}
+        verified = verify(envelope, **expected, expected_purpose="pay 10", allow_file=True)
+        assert verified.units
+        with pytest.raises(RemoteError) as caught:
+            client.call("authenticate", **{**asked, "relying_party": "bank.example.org"})
+        assert caught.value.fault is Fault.CREDENTIAL, "checked before anybody has to speak"
+        (credential,) = client.call("credentials.list", user="ada")["credentials"]
+        client.call("credentials.revoke", user="ada", credential_id=from_base64(credential["credential_id"]))
+
+
+def test_the_ear_hears_what_lies_before_the_microphone(enrolled: Running, command: Path) -> None:
+    wave = read_waveform(command)
+    soundfile.write(enrolled.recording, wave.samples, 16_000)
+    stages = []
+    with enrolled.client() as client:
+        result = client.call(
+            "verify",
+            lambda name, params: stages.append(params["stage"]),
+            user="ada",
+            purpose="a test",
+            challenge=bytes(16),
+        )
+    assert result["answer"] in ("accepted", "denied") and result["detail"]["quality"]["net_speech"] > 1
+    assert stages == ["listening", "speech", "judging"]
+    with enrolled.client() as client:
+        client.call("lockout.reset", user="ada")
+
+
+@contextlib.contextmanager
+def pipe_before(running: Running) -> Iterator[Path]:
+    """A pipe in the place of the recording that stands for the microphone."""
+    running.recording.unlink()
+    os.mkfifo(running.recording)
+    try:
+        yield running.recording
+    finally:
+        descriptor = os.open(running.recording, os.O_WRONLY)
+        running.recording.unlink()
+        running.recording.write_bytes(b"")
+        os.close(descriptor)
+
+
+def test_a_spontaneous_utterance_is_signed_for_whoever_holds_an_armed_claim(enrolled: Running, command: Path) -> None:
+    pcm = (read_waveform(command).samples * 32767).astype("<i2").tobytes() + bytes(2 * 16_000)
+    nonce = secrets.token_bytes(32)
+    with enrolled.client() as client, enrolled.client() as other, pipe_before(enrolled) as pipe:
+        registered = say(client, command, "credentials.register", user="ada", relying_party=RP, challenge=nonce)
+        registration = verify_registration(registered["registration"], expected_challenge=nonce, expected_rp_id=RP)
+        other.call("subscribe")
+        pipe.write_bytes(pcm)
+        name, event = other.listen()
+        assert name == "event" and event["kind"] == "decision", "without a claim only admins hear of it"
+        assert client.call("lockout.show", user="ada")["failures"] == 0, "and it does not count"
+        claim = client.call("claim", relying_party=RP, purpose="pay 10", nonce=nonce)["claim"]
+        pipe.write_bytes(pcm)
+        name, params = client.listen()
+        assert name == "utterance" and params["claim"] == claim
+        assert params["answer"] == "accepted" and params["user"] == "ada" and params["source"] == "file"
+        envelope = from_base64(params["envelope"])
+        asked = {"registration": registration, "expected_nonce": nonce, "expected_rp_id": RP}
+        assert verify(envelope, **asked, expected_purpose="pay 10", allow_file=True).units
+        assert client.listen() == ("claim.ended", {"claim": claim, "reason": "used"})
+        assert not client.call("status")["busy"], "a nonce is used once"
+        client.call("credentials.revoke", user="ada", credential_id=registration.credential_id)
+
+
+def test_one_capture_session_and_it_ends_with_its_client(enrolled: Running) -> None:
+    with enrolled.client() as one, enrolled.client() as two:
+        one.call("claim")
+        for method, params in (("claim", {}), ("verify", {"user": "ada", "purpose": "x", "challenge": bytes(16)})):
+            with pytest.raises(RemoteError) as caught:
+                two.call(method, **params)
+            assert caught.value.fault is Fault.BUSY
+        one.close()
+        deadline = time.monotonic() + 60
+        while two.call("status")["busy"] and time.monotonic() < deadline:
+            time.sleep(0.02)
+        two.call("claim")
+
+
+def test_the_command_line_asks_the_daemon(enrolled: Running, command: Path, tmp_path: Path) -> None:
+    options = ("--config", enrolled.config)
+    assert voiceid("status", *options, "--json").json["users"] == 1
+    assert [user["name"] for user in voiceid("users", "list", *options, "--json").json] == ["ada"]
+    ran = voiceid("verify", "ada", command, *options, "--json")
+    assert ran.code is ExitCode.ACCEPTED and ran.json["answer"] == "accepted"
+    assert voiceid("verify", "nobody", command, *options, "--json").code is ExitCode.NOT_ENROLLED
+    assert not voiceid("lockout", "show", "ada", *options, "--json").json["locked"]
+    assert voiceid("pin", "enter", "ada", *options, stdin="0000\n").code is ExitCode.REJECTED
+    assert voiceid("privacy", "set", RP, "--codebook", "50", *options, "--json").json[RP]["codebook"] == 50
+    assert voiceid("users", "show", "nobody", *options).code is ExitCode.NOT_ENROLLED
+    apart = tmp_path / "apart"
+    assert voiceid("users", "list", *options, "--vault", apart).code is ExitCode.VAULT, "--vault leaves the daemon out"
+
+
+def test_a_second_daemon_is_refused(enrolled: Running, tmp_path: Path, environment: dict[str, str]) -> None:
+    same_vault = Running(tmp_path / "b", environment=environment)
+    same_vault.vault = enrolled.vault
+    same_vault.recording.write_bytes(b"")
+    same_vault.start(wait=False)
+    assert same_vault.wait() == ExitCode.SERVICE and "another voiceid daemon serves this vault" in same_vault.said()
+    same_socket = Running(tmp_path / "c", environment=environment)
+    same_socket.socket = enrolled.socket
+    same_socket.recording.write_bytes(b"")
+    same_socket.start(wait=False)
+    assert same_socket.wait() == ExitCode.SERVICE and "another voiceid daemon listens here" in same_socket.said()
+    with enrolled.client() as client:
+        assert client.call("status")["users"] == 1
+
+
+def test_reload_with_a_damaged_card_keeps_the_models(
+    enrolled: Running, command: Path, environment: dict[str, str]
+) -> None:
+    card = Path(environment["VOICEID_MODELS"]) / "fusion.json"
+    good = card.read_bytes()
+    with enrolled.client() as client:
+        try:
+            card.write_bytes(good[:-20])
+            with pytest.raises(RemoteError) as caught:
+                client.call("reload")
+            assert caught.value.fault is Fault.MODEL and "fusion.json" in str(caught.value)
+            enrolled.signal(signal.SIGHUP)
+            assert say(client, command, user="ada")["answer"] == "accepted"
+        finally:
+            card.write_bytes(good)
+        assert client.call("reload")["restart"] == []
+        assert say(client, command, user="ada")["answer"] == "accepted"
+    assert "the former settings and models stay" in enrolled.said()
+
+
+def test_hostile_clients_do_not_keep_honest_ones_waiting(enrolled: Running) -> None:
+    hostile = []
+    for data in (
+        b"\x00\xff\n",
+        b"x" * 70_000,
+        b'{"jsonrpc"',
+        b'{"jsonrpc":"2.0","id":1,"method":"metrics"}\n' * 40,
+        b"",
+    ):
+        for _ in range(6):
+            connection = socket.socket(socket.AF_UNIX)
+            connection.settimeout(10)
+            connection.connect(str(enrolled.socket))
+            with contextlib.suppress(OSError):
+                connection.sendall(data)
+            hostile.append(connection)
+    answered = []
+
+    def honest() -> None:
+        with enrolled.client() as client:
+            for _ in range(3):
+                answered.append(client.call("status")["users"])
+
+    threads = [threading.Thread(target=honest) for _ in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for connection in hostile:
+        connection.close()
+    assert answered == [1] * 60
+
+
+def test_stopped_for_a_while_it_goes_on(enrolled: Running) -> None:
+    enrolled.signal(signal.SIGSTOP)
+    time.sleep(0.3)
+    enrolled.signal(signal.SIGCONT)
+    with enrolled.client() as client:
+        assert client.call("status")["users"] == 1
+
+
+def open_vault(running: Running) -> Vault:
+    return Vault.open(running.vault, load_device_key(running.vault / "device.key"))
+
+
+def test_sigterm_during_an_enrolment_stores_nothing_and_ends_cleanly(
+    tmp_path: Path, environment: dict[str, str], clips: dict[str, list[Path]]
+) -> None:
+    running = Running(tmp_path, environment=environment)
+    running.recording.write_bytes(b"")
+    running.start()
+    heard: list[str] = []
+
+    def stop(name: str, params: dict) -> None:
+        heard.append(name)
+        if len(heard) == 1:
+            running.signal(signal.SIGTERM)
+
+    with running.client() as client:
+        client.hand_over(samples(clips[OWNER][:6]))
+        with pytest.raises(ServiceError, match=r"stopping|closed|lost"):
+            client.call("enrol", stop, user="ada", audio=True)
+    assert running.wait() == 0, running.said()
+    assert not running.socket.exists()
+    assert open_vault(running).list_users() == () and open_vault(running).problems() == ()
+
+
+def test_killed_at_random_moments_the_vault_is_whole_and_the_count_never_falls(
+    tmp_path: Path, environment: dict[str, str], clips: dict[str, list[Path]]
+) -> None:
+    running = Running(tmp_path, environment=environment)
+    running.recording.write_bytes(b"")
+    running.start()
+    with running.client() as client:
+        enrol(client, "ada", clips[OWNER][:6])
+    rng, charged = random.Random(7), 0
+    for round_number in range(4):
+        with running.client() as client:
+            kill = threading.Timer(rng.uniform(0.0, 0.4), running.kill)
+            with contextlib.suppress(ServiceError):
+                client.hand_over(samples([clips[STRANGER][0]]))
+                client.call(
+                    "verify",
+                    lambda name, params, kill=kill: kill.start() if params["stage"] == "judging" else None,
+                    user="ada",
+                    purpose="a test",
+                    challenge=bytes(16),
+                    audio=True,
+                )
+                charged += 1
+            kill.join()
+        vault = open_vault(running)
+        assert vault.problems() == () and vault.load_template("ada").utterance_count >= 3
+        failures = Lockout(vault).report("ada").failures
+        assert charged <= failures <= round_number + 1
+        charged = failures
+        running.start()
+    with running.client() as client:
+        kill = threading.Timer(rng.uniform(0.0, 1.0), running.kill)
+        client.hand_over(samples(clips[STRANGER][:6]))
+        kill.start()
+        with pytest.raises(ServiceError):
+            client.call("enrol", user="bob", audio=True)
+            running.kill()
+            client.call("status")
+        kill.join()
+    assert open_vault(running).problems() == ()
+    running.start()
+    with running.client() as client:
+        assert client.call("status")["problems"] == []
+    assert running.stop() == 0
+
+
+@pytest.fixture
+def tmpfs(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 256 KiB."""
+    if os.geteuid() != 0 or shutil.which("mount") is None:
+        pytest.skip("mounting a tmpfs needs root and mount(8)")
+    folder = tmp_path / "small"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(folder)]
+    if (mounted := subprocess.run(command, capture_output=True, text=True)).returncode:
+        pytest.skip(f"no tmpfs here: {mounted.stderr.strip()}")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_on_a_full_disk_nothing_is_judged_and_all_is_well_when_there_is_room(
+    tmpfs: Path, tmp_path: Path, environment: dict[str, str], clips: dict[str, list[Path]]
+) -> None:
+    running = Running(tmp_path / "run", environment=environment)
+    running.vault = tmpfs / "vault"
+    running.recording.write_bytes(b"")
+    running.start()
+    with running.client() as client:
+        enrol(client, "ada", clips[OWNER][:6])
+        ballast = tmpfs / "ballast"
+        with ballast.open("wb") as stream, pytest.raises(OSError, match="No space left"):
+            while True:
+                os.write(stream.fileno(), b"\0" * 4096)
+        with pytest.raises(RemoteError) as caught:
+            say(client, clips[OWNER][6], user="ada")
+        assert caught.value.fault is Fault.VAULT and "disk full" in str(caught.value)
+        ballast.unlink()
+        assert say(client, clips[OWNER][6], user="ada")["answer"] in ("accepted", "denied")
+        assert client.call("status")["problems"] == []
+    assert running.stop() == 0
+    assert "outcome=" in running.said()
+
+
+def test_a_vault_that_others_can_read_stops_the_start(tmp_path: Path) -> None:
+    running = Running(tmp_path)
+    running.vault.mkdir(mode=0o755)
+    running.vault.chmod(0o755)
+    running.recording.write_bytes(b"")
+    running.start(wait=False)
+    assert running.wait() == ExitCode.VAULT
+    assert "chmod 700" in running.said() and stat.S_IMODE(running.vault.stat().st_mode) == 0o755
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="connecting as another uid needs root")
+def test_an_ordinary_uid_is_told_no_more_than_it_may_know(enrolled: Running, tmp_path: Path) -> None:
+    other = 4_000_123
+    folder = Path(tempfile.mkdtemp())
+    link = folder / "s"
+    try:
+        folder.chmod(0o755)
+        os.link(enrolled.socket, link)
+        os.chown(link, 0, other)
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os._exit(_as_uid(other, link, write))
+        os.close(write)
+        with os.fdopen(read) as stream:
+            said = stream.read()
+        assert os.waitpid(child, 0)[1] == 0, said
+    finally:
+        os.chown(enrolled.socket, 0, 0)
+        shutil.rmtree(folder)
+
+
+def _as_uid(uid: int, path: Path, write: int) -> int:
+    """What a client of ``uid`` hears, checked in a process of its own."""
+    try:
+        os.setgroups([])
+        os.setgid(uid)
+        os.setuid(uid)
+        with Client(path, timeout=60) as client:
+            assert not client.call("hello", protocol=1)["admin"]
+            assert set(client.call("status")) == {"protocol", "version", "microphone", "activation", "busy", "uptime"}
+            assert client.call("users.list") == {"users": []}
+            messages = set()
+            for user in ("ada", "nobody"):
+                for method in ("verify", "users.delete", "lockout.show", "lockout.reset"):
+                    more = {"purpose": "x", "challenge": bytes(16)} if method == "verify" else {}
+                    try:
+                        client.call(method, user=user, **more)
+                    except RemoteError as error:
+                        assert error.fault is Fault.NOT_PERMITTED
+                        messages.add(str(error).split(":")[1])
+                    else:
+                        raise AssertionError(f"{method} was allowed")
+            assert len(messages) == 1, "an unknown user is not told from a forbidden one"
+            for method in ("metrics", "reload"):
+                try:
+                    client.call(method)
+                except RemoteError as error:
+                    assert error.fault is Fault.NOT_PERMITTED
+                else:
+                    raise AssertionError(f"{method} was allowed")
+    except BaseException as error:
+        os.write(write, repr(error).encode())
+        return 1
+    return 0
+
+
+def test_under_systemd_it_takes_the_socket_and_tells_how_it_is(tmp_path: Path, environment: dict[str, str]) -> None:
+    running = Running(tmp_path, environment=environment)
+    running.recording.write_bytes(b"")
+    running.socket.parent.mkdir()
+    with (
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd,
+        socket.socket(socket.AF_UNIX) as listener,
+    ):
+        systemd.bind(str(tmp_path / "notify"))
+        systemd.settimeout(120)
+        listener.bind(str(running.socket))
+        listener.listen()
+        os.set_inheritable(listener.fileno(), True)
+        script = f'exec 3<&{listener.fileno()}; export LISTEN_PID=$$; exec "$@"'
+        running.launcher = ("bash", "-c", script, "bash")
+        running.environment = {
+            **environment,
+            "LISTEN_FDS": "1",
+            "NOTIFY_SOCKET": str(tmp_path / "notify"),
+            "WATCHDOG_USEC": "3000000",
+        }
+        running.start(wait=False)
+        told = _until(systemd, "WATCHDOG=1")
+        assert told[0].startswith("READY=1")
+        with running.client() as client:
+            assert client.call("status")["clients"] == 1
+        running.signal(signal.SIGHUP)
+        told = _until(systemd, "READY=1")
+        assert any(message.startswith("RELOADING=1\nMONOTONIC_USEC=") for message in told)
+        running.signal(signal.SIGTERM)
+        assert _until(systemd, "STOPPING=1")
+        assert running.wait() == 0, running.said()
+        assert running.socket.exists(), "the socket is systemd's"
+
+
+def _until(systemd: socket.socket, beginning: str) -> list[str]:
+    """What systemd is told up to a message of that ``beginning``."""
+    told = [""]
+    while not told[-1].startswith(beginning):
+        told.append(systemd.recv(400).decode())
+    return told[1:]

@@ -1,0 +1,137 @@
+"""The ear: a recording or a pipe in the microphone's place, requests that ask, and what is spontaneous."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+import numpy as np
+import pytest
+import soundfile
+
+from voiceid.activation import Ending
+from voiceid.service.ear import Heard
+from voiceid.service.hearing import Hearing
+from voiceid.service.protocol import RequestError
+from voiceid.service.schema import Fault
+from voiceid.settings import ActivationSettings, CaptureSettings, Settings
+from voiceid.types import SAMPLE_RATE, Source, Waveform
+
+
+def settings(path, **more):
+    return Settings(activation=ActivationSettings(kind="file", file=path, **more))
+
+
+async def hear(path, ask, **more):
+    """Run ``ask`` with a hearing of ``path`` and the list of what it takes for spontaneous."""
+    spontaneous = []
+    async with asyncio.timeout(60):
+        hearing = Hearing(settings(path, **more), on_spontaneous=spontaneous.append, on_microphone=lambda event: None)
+        try:
+            return await ask(hearing, spontaneous)
+        finally:
+            hearing.close()
+
+
+@pytest.fixture
+def recording(speech, tmp_path):
+    """Two seconds of speech and one of silence."""
+    samples, _ = soundfile.read(speech, dtype="float32")
+    path = tmp_path / "command.wav"
+    soundfile.write(path, np.concatenate((samples[: 2 * SAMPLE_RATE], np.zeros(SAMPLE_RATE, np.float32))), SAMPLE_RATE)
+    return path
+
+
+def test_a_recording_is_played_to_whoever_asks_and_says_file(recording):
+    async def ask(hearing, spontaneous):
+        stages = []
+        first = await hearing.utterance(lambda: stages.append("speech"))
+        second = await hearing.utterance(lambda: None)
+        assert first.source is second.source is Source.FILE
+        assert 2 <= first.seconds <= 3.1 and first.samples.tolist() == second.samples.tolist()
+        assert stages == ["speech"] and spontaneous == []
+        assert hearing.ear.alive and hearing.ear.state == "file"
+
+    asyncio.run(hear(recording, ask))
+
+
+def test_silence_is_no_speech(tmp_path):
+    path = tmp_path / "silence.wav"
+    soundfile.write(path, np.zeros(3 * SAMPLE_RATE, np.float32), SAMPLE_RATE)
+
+    async def ask(hearing, spontaneous):
+        with pytest.raises(RequestError) as caught:
+            await hearing.utterance(lambda: None)
+        assert caught.value.fault is Fault.NO_SPEECH
+
+    asyncio.run(hear(path, ask, start_timeout=1.0))
+
+
+def test_a_cancelled_request_gives_the_ear_back(recording):
+    async def ask(hearing, spontaneous):
+        waiting = asyncio.create_task(hearing.utterance(lambda: None))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        assert (await hearing.utterance(lambda: None)).seconds > 2
+
+    asyncio.run(hear(recording, ask))
+
+
+def test_what_was_said_for_one_request_answers_no_other(recording):
+    async def ask(hearing, spontaneous):
+        first = await hearing.utterance(lambda: None)
+        waiting = asyncio.create_task(hearing.utterance(lambda: None))
+        await asyncio.sleep(0)
+        late = Heard(Waveform(first.samples[:16_000], first.source), Ending.SPEECH_ENDED, asked_for=True, began=0.0)
+        hearing.heard(late)
+        assert (await waiting).samples.tolist() == first.samples.tolist()
+        assert spontaneous == []
+
+    asyncio.run(hear(recording, ask))
+
+
+def test_what_nobody_asked_for_is_spontaneous(recording, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    samples, _ = soundfile.read(recording, dtype="int16")
+
+    async def ask(hearing, spontaneous):
+        await asyncio.to_thread(pipe.write_bytes, samples.astype("<i2").tobytes())
+        while not spontaneous:
+            await asyncio.sleep(0.01)
+        assert spontaneous[0].waveform.source is Source.FILE and spontaneous[0].waveform.seconds > 2
+
+    asyncio.run(hear(pipe, ask))
+
+
+def test_without_a_microphone_a_request_fails_at_once_and_its_state_is_told():
+    async def run():
+        events = []
+        absent = Settings(capture=CaptureSettings(device="no microphone of this name 4711"))
+        hearing = Hearing(absent, on_spontaneous=lambda heard: None, on_microphone=events.append)
+        try:
+            async with asyncio.timeout(60):
+                waiting = asyncio.create_task(hearing.utterance(lambda: None))
+                with pytest.raises(RequestError) as during:
+                    await waiting
+                with pytest.raises(RequestError) as after:
+                    await hearing.utterance(lambda: None)
+            assert during.value.fault is after.value.fault is Fault.MICROPHONE
+            assert not hearing.ear.usable and hearing.ear.alive
+            assert events and hearing.ear.state not in ("listening", "starting", "file")
+        finally:
+            hearing.close()
+
+    asyncio.run(run())
+
+
+def test_without_the_recording_it_does_not_start(tmp_path):
+    from voiceid.errors import AudioError
+
+    async def ask(hearing, spontaneous):
+        raise AssertionError("it started")
+
+    with pytest.raises(AudioError, match="no such recording"):
+        asyncio.run(hear(tmp_path / "none.wav", ask))

@@ -1,0 +1,234 @@
+"""Ceremonies: the lock-out around the pipeline. The pipeline's models are stood in for, vault and lock-out are real."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from tests.vault_helpers import DEVICE_KEY, NONCE, RP, Party, make_template
+from voiceid.errors import CredentialError, EnrolmentError, VaultError
+from voiceid.pipeline import Authentication, AuthenticationRequest, Identification
+from voiceid.scoring.policy import not_enrolled
+from voiceid.service.judge import Answer, Judge
+from voiceid.service.lockout import Lockout
+from voiceid.service.session import Arming
+from voiceid.types import Decision, Outcome, Source, Waveform
+
+WAVEFORM = Waveform(np.zeros(16_000, np.float32), Source.FILE)
+NAMES = ("Ada", "Bob", "Cleo")
+
+
+class Pipeline:
+    """Decides as it is told and notes how the lock-out stood when it was asked."""
+
+    def __init__(self, lockout):
+        self.lockout, self.outcome, self.best = lockout, Outcome.REJECTED, "Ada"
+        self.charged, self.candidates, self.error = [], [], None
+
+    def check_template(self, template):
+        if self.error is not None:
+            raise self.error
+
+    def decide(self, waveform, template, *, name=""):
+        self._look([name])
+        return self._decision(name)
+
+    def authenticate(self, waveform, vault, authenticator, request):
+        self._look([request.user])
+        decision = self._decision(request.user)
+        return Authentication(decision, self._signed(authenticator, request, decision) if decision.accepted else None)
+
+    def identify(self, waveform, templates):
+        self.candidates = [template.name for template in templates]
+        self._look(self.candidates)
+        if not templates:
+            return Identification(None, not_enrolled("anybody"), ())
+        if self.outcome is Outcome.INCONCLUSIVE:
+            return Identification(None, self._decision(self.best), ())
+        scored = tuple(
+            sorted(((name, float(name == self.best)) for name in self.candidates), key=lambda pair: -pair[1])
+        )
+        decision = self._decision(scored[0][0])
+        return Identification(scored[0][0] if decision.accepted else None, decision, scored)
+
+    def prepare(self, waveform):
+        return waveform
+
+    def sign(self, waveform, decision, vault, authenticator, request):
+        return self._signed(authenticator, request, decision)
+
+    def _signed(self, authenticator, request, decision):
+        return authenticator.authenticate(
+            request.user, rp_id=request.rp_id, nonce=request.nonce, source=Source.FILE, decision=decision
+        )
+
+    def _look(self, names):
+        self.charged.append({name: self.lockout.report(name).failures for name in names})
+        if isinstance(self.error, RuntimeError):
+            raise self.error
+
+    def _decision(self, name):
+        return Decision(self.outcome, (self.outcome.value,), user=name)
+
+
+@pytest.fixture
+def party(tmp_path):
+    party = Party(tmp_path / "vault")
+    for number, name in enumerate(NAMES[1:], 1):
+        party.vault.save_template(make_template(name, seed=number))
+    return party
+
+
+@pytest.fixture
+def lockout(party):
+    return Lockout(party.vault)
+
+
+@pytest.fixture
+def pipeline(lockout):
+    return Pipeline(lockout)
+
+
+@pytest.fixture
+def judge(pipeline, party, lockout):
+    return Judge(pipeline, party.vault, DEVICE_KEY, lockout)
+
+
+def failures(lockout):
+    return {name: lockout.report(name).failures for name in NAMES}
+
+
+REQUEST = AuthenticationRequest("Ada", RP, NONCE, None, "a test")
+ARMING = Arming(RP, "a test", NONCE)
+
+
+def test_the_attempt_is_charged_before_it_is_scored_and_settled_after(judge, pipeline, lockout):
+    assert judge.verify(WAVEFORM, "Ada").answer is Answer.DENIED
+    assert pipeline.charged == [{"Ada": 1}] and failures(lockout)["Ada"] == 1
+    pipeline.outcome = Outcome.ACCEPTED
+    assert judge.verify(WAVEFORM, "Ada").answer is Answer.ACCEPTED
+    assert pipeline.charged[-1] == {"Ada": 2} and failures(lockout)["Ada"] == 0
+
+
+def test_scoring_that_breaks_off_keeps_its_charge(judge, pipeline, lockout):
+    pipeline.error = RuntimeError("a fault")
+    for _ in range(5):
+        with pytest.raises(RuntimeError):
+            judge.verify(WAVEFORM, "Ada")
+    assert judge.precheck("Ada").answer is Answer.LOCKED
+
+
+def test_a_locked_user_is_not_scored(judge, pipeline, lockout):
+    for _ in range(5):
+        judge.verify(WAVEFORM, "Ada")
+    asked = len(pipeline.charged)
+    pipeline.outcome = Outcome.ACCEPTED
+    assert judge.precheck("Ada").answer is Answer.LOCKED
+    assert judge.verify(WAVEFORM, "Ada").decision.outcome is Outcome.LOCKED_OUT
+    assert judge.authenticate(WAVEFORM, REQUEST).envelope is None
+    assert len(pipeline.charged) == asked
+
+
+def test_nothing_is_scored_where_the_charge_cannot_be_written(judge, pipeline, party, monkeypatch):
+    def full(name, state):
+        raise VaultError("disk full")
+
+    monkeypatch.setattr(party.vault, "save_lockout", full)
+    with pytest.raises(VaultError):
+        judge.verify(WAVEFORM, "Ada")
+    with pytest.raises(VaultError):
+        judge.identify(WAVEFORM, ARMING)
+    assert pipeline.charged == []
+
+
+def test_before_the_microphone_opens(judge, pipeline, lockout):
+    assert judge.precheck("Ada") is None
+    assert judge.precheck("Nobody").answer is Answer.DENIED
+    assert judge.precheck("Ada", REQUEST) is None
+    for wrong in (
+        dataclasses.replace(REQUEST, rp_id="bank.example.org"),
+        dataclasses.replace(REQUEST, credential_id=b"x" * 60),
+    ):
+        with pytest.raises(CredentialError):
+            judge.precheck("Ada", wrong)
+    pipeline.error = EnrolmentError("enrolled with another model")
+    with pytest.raises(EnrolmentError):
+        judge.precheck("Ada")
+    assert failures(lockout)["Ada"] == 0 and pipeline.charged == []
+
+
+def test_an_envelope_for_an_acceptance_only(judge, pipeline, party):
+    assert judge.authenticate(WAVEFORM, REQUEST).envelope is None
+    pipeline.outcome = Outcome.ACCEPTED
+    verdict = judge.authenticate(WAVEFORM, REQUEST)
+    assert party.verify(verdict.envelope.to_bytes(), allow_file=True).source is Source.FILE
+
+
+def test_registering_takes_an_acceptance(judge, pipeline, party):
+    before = party.vault.credentials("Ada")
+    more = {"rp_id": RP, "challenge": NONCE, "user_handle": None}
+    assert judge.register(WAVEFORM, "Ada", **more).registered is None
+    assert party.vault.credentials("Ada") == before
+    pipeline.outcome = Outcome.ACCEPTED
+    assert judge.register(WAVEFORM, "Ada", **more).registered.credential in party.vault.credentials("Ada")
+
+
+def test_a_spontaneous_wake_word_counts_only_where_a_claim_is_armed(judge, pipeline, lockout):
+    for _ in range(12):
+        verdict = judge.identify(WAVEFORM, None)
+        assert verdict.user is None and verdict.envelope is None
+    assert failures(lockout) == {"Ada": 0, "Bob": 0, "Cleo": 0}
+    judge.identify(WAVEFORM, ARMING)
+    assert pipeline.charged[-1] == {"Ada": 1, "Bob": 1, "Cleo": 1}, "whoever may be meant, before scoring"
+    assert failures(lockout) == {"Ada": 1, "Bob": 0, "Cleo": 0}, "the best match keeps it"
+
+
+def test_an_armed_claim_gives_the_envelope_of_who_was_accepted(judge, pipeline, party, lockout):
+    pipeline.outcome = Outcome.ACCEPTED
+    verdict = judge.identify(WAVEFORM, ARMING)
+    assert verdict.user == "Ada" and party.verify(verdict.envelope.to_bytes(), allow_file=True)
+    pipeline.best = "Bob"
+    verdict = judge.identify(WAVEFORM, ARMING)
+    assert verdict.user == "Bob" and verdict.envelope is None, "Bob is not registered there"
+    assert failures(lockout) == {"Ada": 0, "Bob": 0, "Cleo": 0}
+
+
+def test_an_armed_claim_is_no_way_around_the_lock(judge, pipeline, lockout):
+    for _ in range(5):
+        judge.identify(WAVEFORM, ARMING)
+    assert lockout.report("Ada").locked
+    pipeline.outcome = Outcome.ACCEPTED
+    assert judge.identify(WAVEFORM, ARMING).user != "Ada"
+    assert "Ada" not in pipeline.candidates
+    judge.identify(WAVEFORM, None)
+    assert "Ada" not in pipeline.candidates, "nor is a wake word that nobody armed"
+
+
+def test_where_everybody_is_locked_nobody_is_scored(judge, pipeline, lockout):
+    for pipeline.best in NAMES:
+        for _ in range(5):
+            judge.identify(WAVEFORM, ARMING)
+    asked = len(pipeline.charged)
+    assert judge.identify(WAVEFORM, ARMING).answer is Answer.LOCKED
+    assert len(pipeline.charged) == asked
+
+
+def test_inconclusive_claims_count_for_everybody_who_may_be_meant(judge, pipeline, lockout):
+    pipeline.outcome = Outcome.INCONCLUSIVE
+    for _ in range(10):
+        judge.identify(WAVEFORM, ARMING)
+    assert failures(lockout) == {"Ada": 1, "Bob": 1, "Cleo": 1}
+
+
+def test_with_nobody_enrolled(tmp_path, pipeline):
+    from voiceid.enrolment.vault import Vault
+
+    vault = Vault.open(tmp_path / "empty", DEVICE_KEY, create=True)
+    verdict = Judge(pipeline, vault, DEVICE_KEY, Lockout(vault)).identify(WAVEFORM, ARMING)
+    assert verdict.decision.outcome is Outcome.NOT_ENROLLED
+
+
+def test_every_decision_has_its_own_id(judge):
+    assert len({judge.verify(WAVEFORM, "Bob").decision_id for _ in range(3)}) == 3
