@@ -19,6 +19,7 @@ fail() {
   exit 1
 }
 
+# shellcheck source=/dev/null
 suite=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
 arch=$(dpkg --print-architecture)
 out=dist
@@ -66,7 +67,7 @@ install_wheels=("$stage/tools/bin/uv" pip install --quiet --target "$packages" -
   --python-version "$python" --python-platform "$platform" --no-deps --only-binary :all: --link-mode copy)
 "${install_wheels[@]}" --require-hashes --requirement "$here/requirements.txt"
 "${install_wheels[@]}" --no-index "$stage"/wheel/voiceid-*.whl
-rm -rf "$packages/bin" "$packages/.lock" "$packages"/share
+rm -rf "${packages:?}/bin" "${packages:?}/.lock"
 
 # 2. Around them a virtual environment of the system's Python, without pip.
 mkdir -p "$tree/opt/voiceid/bin"
