@@ -22,7 +22,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d /var/tmp/voiceid-arm64.XXXXXX)
 make_tree arm64 "$suite" "$work/tree"
 enter_tree "$work/tree"
-trap 'leave_tree; rm -rf "$work"' EXIT
+trap 'leave_tree; rm -rf --one-file-system "$work"' EXIT
 cp "$deb" "$tree/root/voiceid.deb"
 mkdir "$tree/root/speech"
 cp "$@" "$tree/root/speech/"

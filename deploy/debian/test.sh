@@ -17,7 +17,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d /var/tmp/voiceid-package.XXXXXX)
 make_tree "$(dpkg --print-architecture)" "$suite" "$work/tree" "${2:-}"
 enter_tree "$work/tree"
-trap 'leave_tree; rm -rf "$work"' EXIT
+trap 'leave_tree; rm -rf --one-file-system "$work"' EXIT
 
 is() { # FILE 'MODE OWNER GROUP'
   [[ $(inside stat --format '%a %U %G' "$1") == "$2" ]]
