@@ -57,31 +57,33 @@ trap 'rm -rf "$stage"' EXIT
 version=$(sed -n 's/^__version__ = "\(.*\)"$/\1/p' "$checkout/agent/voiceid/__init__.py")
 [[ -n $version ]] || fail "agent/voiceid/__init__.py: no __version__"
 
-# 1. The wheels. uv resolves for another Python and architecture than this machine's; pip does not.
+# 1. The wheels. uv installs for another Python and architecture than this machine's; pip does not.
 python3 -m venv "$stage/tools"
-"$stage/tools/bin/pip" install --quiet --disable-pip-version-check 'uv>=0.5' build
-"$stage/tools/bin/python" -m build --wheel --outdir "$stage/wheel" "$checkout" > /dev/null
+"$stage/tools/bin/pip" install --quiet --disable-pip-version-check uv==0.13.9
+"$stage/tools/bin/uv" build --quiet --wheel --python "$stage/tools/bin/python" --out-dir "$stage/wheel" "$checkout"
 tree=$stage/source
 packages=$tree/opt/voiceid/lib/python$python/site-packages
 install_wheels=("$stage/tools/bin/uv" pip install --quiet --target "$packages" --python "$stage/tools/bin/python"
   --python-version "$python" --python-platform "$platform" --no-deps --only-binary :all: --link-mode copy)
 "${install_wheels[@]}" --require-hashes --requirement "$here/requirements.txt"
 "${install_wheels[@]}" --no-index "$stage"/wheel/voiceid-*.whl
-rm -rf "${packages:?}/bin" "${packages:?}/.lock"
 
 # 2. Around them a virtual environment of the system's Python, without pip.
 mkdir -p "$tree/opt/voiceid/bin"
 ln -s "/usr/bin/python$python" "$tree/opt/voiceid/bin/python"
 printf 'home = /usr/bin\ninclude-system-site-packages = false\nversion = %s\n' "$python" > "$tree/opt/voiceid/pyvenv.cfg"
-install -m 0755 "$here/voiceid" "$tree/opt/voiceid/bin/voiceid"
+{ echo '#!/opt/voiceid/bin/python -I' && tail -n +2 "$packages/bin/voiceid"; } > "$tree/opt/voiceid/bin/voiceid"
+chmod 0755 "$tree/opt/voiceid/bin/voiceid"
+rm -rf "${packages:?}/bin" "${packages:?}/.lock"
 
 # 3. debhelper does the rest.
 cp -R "$here/packaging" "$tree/debian"
 cp "$checkout/systemd/voiceid.sysusers.conf" "$tree/debian/voiceid.sysusers"
 cp "$checkout/systemd/voiceid.tmpfiles.conf" "$tree/debian/voiceid.tmpfiles"
 cp -R "$checkout/systemd" "$tree/systemd"
-cp -R "$checkout/deploy/examples" "$tree/examples"
-cp "$checkout/deploy/README.md" "$checkout/LICENSE" "$tree/"
+cp -R "$checkout/deploy/examples" "$checkout/deploy/pam" "$tree/"
+cp "$checkout/deploy/README.md" "$tree/README.md"
+cp "$checkout/systemd/README.md" "$tree/systemd.md"
 cat > "$tree/debian/changelog" << END
 voiceid ($version-1~$release) $suite; urgency=medium
 
