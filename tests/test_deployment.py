@@ -1,4 +1,4 @@
-"""What an admin installs with: example configuration, pinned wheels, install script, PAM recipe, launchd and Ansible."""
+"""What an admin installs with: example configuration, pinned wheels, install script, PAM recipe, launchd, Ansible."""
 
 from __future__ import annotations
 
@@ -132,10 +132,10 @@ def test_nobody_far_away_opens_a_screen(unlock):
 
 
 def test_the_pam_example_always_leads_on_to_the_password():
-    lines = [
-        line for line in (DEPLOY / "pam" / "swaylock").read_text("utf-8").splitlines() if not line.startswith("#")
-    ]
-    control = re.match(r"auth (\[.*?\]) pam_exec\.so quiet expose_authtok /usr/share/voiceid/pam/voiceid-unlock$", lines[0])
+    lines = [line for line in (DEPLOY / "pam" / "swaylock").read_text("utf-8").splitlines() if not line.startswith("#")]
+    control = re.match(
+        r"auth (\[.*?\]) pam_exec\.so quiet expose_authtok /usr/share/voiceid/pam/voiceid-unlock$", lines[0]
+    )
     assert control
     assert control[1] == "[success=done default=ignore]"
     assert lines[1] == "@include common-auth"

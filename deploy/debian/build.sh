@@ -10,7 +10,7 @@ Usage: deploy/debian/build.sh [--suite SUITE] [--arch ARCH] [--out DIR]
   --arch ARCH     amd64 or arm64, whatever this machine is; default: its own
   --out DIR       where the package goes; default: dist
 
-Needs debhelper and python3-venv, and a package index for the wheels. Prints the path of the package.
+Needs debhelper, python3-venv (or uv), and a package index for the wheels. Prints the path of the package.
 END
 }
 
@@ -46,7 +46,8 @@ case $arch in
   *) fail "architecture '$arch' is not supported: voiceid needs 64 bits, amd64 or arm64" ;;
 esac
 command -v dh > /dev/null || fail "debhelper is missing: sudo apt install debhelper"
-python3 -c 'import ensurepip, venv' 2> /dev/null || fail "python3-venv is missing: sudo apt install python3-venv"
+command -v uv > /dev/null || python3 -c 'import ensurepip, venv' 2> /dev/null ||
+  fail "python3-venv is missing: sudo apt install python3-venv"
 
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
@@ -58,12 +59,16 @@ version=$(sed -n 's/^__version__ = "\(.*\)"$/\1/p' "$checkout/agent/voiceid/__in
 [[ -n $version ]] || fail "agent/voiceid/__init__.py: no __version__"
 
 # 1. The wheels. uv installs for another Python and architecture than this machine's; pip does not.
-python3 -m venv "$stage/tools"
-"$stage/tools/bin/pip" install --quiet --disable-pip-version-check uv==0.13.9
-"$stage/tools/bin/uv" build --quiet --wheel --python "$stage/tools/bin/python" --out-dir "$stage/wheel" "$checkout"
+if ! uv=$(command -v uv); then
+  python3 -m venv "$stage/uv"
+  "$stage/uv/bin/pip" install --quiet --disable-pip-version-check uv==0.13.9
+  uv=$stage/uv/bin/uv
+fi
+"$uv" venv --quiet --python python3 "$stage/tools"
+"$uv" build --quiet --wheel --python "$stage/tools/bin/python" --out-dir "$stage/wheel" "$checkout"
 tree=$stage/source
 packages=$tree/opt/voiceid/lib/python$python/site-packages
-install_wheels=("$stage/tools/bin/uv" pip install --quiet --target "$packages" --python "$stage/tools/bin/python"
+install_wheels=("$uv" pip install --quiet --target "$packages" --python "$stage/tools/bin/python"
   --python-version "$python" --python-platform "$platform" --no-deps --only-binary :all: --link-mode copy)
 "${install_wheels[@]}" --require-hashes --requirement "$here/requirements.txt"
 "${install_wheels[@]}" --no-index "$stage"/wheel/voiceid-*.whl
