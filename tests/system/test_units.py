@@ -101,7 +101,9 @@ def test_the_device_key_has_one_name():
 
 
 def test_no_key_is_made_where_one_or_a_vault_exists():
-    vault = load_settings(CHECKOUT / "deploy" / "examples" / "config.toml").paths.vault
+    paths = load_settings(CHECKOUT / "deploy" / "examples" / "config.toml").paths
+    vault = paths.vault
+    assert paths.device_key == Path("/etc/credstore") / SYSTEMD_CREDENTIAL
     assert set(values("voiceid-device-key.service", "ConditionPathExists")) == {
         f"!/etc/credstore/{SYSTEMD_CREDENTIAL}",
         f"!/etc/credstore.encrypted/{SYSTEMD_CREDENTIAL}",
