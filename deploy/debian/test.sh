@@ -36,7 +36,7 @@ have_gone() {
 cp "$deb" "$tree/root/voiceid.deb"
 dpkg-deb --raw-extract "$deb" "$work/newer"
 sed -i 's/^Version: .*/&.1/' "$work/newer/DEBIAN/control"
-dpkg-deb --root-owner-group --build "$work/newer" "$tree/root/newer.deb" > /dev/null
+dpkg-deb --root-owner-group -Zzstd -z1 --build "$work/newer" "$tree/root/newer.deb" > /dev/null
 install_it=(inside apt-get install --yes --quiet --no-install-recommends --allow-downgrades)
 
 echo "== install"
