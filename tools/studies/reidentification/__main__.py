@@ -10,9 +10,13 @@ from voiceid.errors import VoiceIdError
 
 COMMANDS = {
     "check": "check",
+    "preprocess": "preprocess",
+    "silence": "silence",
+    "embed": "embed",
     "split": "split",
     "plda": "reidentify",
     "metrics": "metrics",
+    "sweep": "sweep",
 }
 """Commands and their modules."""
 

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tools.studies.reidentification.counts import Counts
-from tools.studies.reidentification.openset import summarise
-from tools.studies.reidentification.plda import Floats, Projected
+from tools.studies.reidentification.plda import Floats
 
 Indices = NDArray[np.int64]
-BLOCK = 1 << 22
-"""Scores held at once, 32 MiB of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,34 +86,7 @@ def accept(scores: Floats, threshold: float, people: People) -> Acceptances:
     return ordered(rows, columns, scores[rows, columns], threshold, people)
 
 
-def score_all(known: Projected, unknown: Projected, p_known: float) -> Floats:
-    """All open-set scores as one matrix, (known, unknown)."""
-    scores = known.scores(unknown)
-    return summarise(scores).normalise(scores, p_known)
-
-
-def scan(
-    known: Projected, unknown: Projected, thresholds: list[float], people: People, *, p_known: float, block: int = BLOCK
-) -> list[Acceptances]:
-    """What :func:`accept` finds for each threshold, with ``block`` scores in memory at a time."""
-    parts: list[list[tuple[Indices, Indices, Floats]]] = [[] for _ in thresholds]
-    for columns in blocks(len(unknown), max(1, block // len(known))):
-        scores = score_all(known, unknown[columns], p_known)
-        for threshold, found in zip(thresholds, parts, strict=True):
-            rows, inside = np.nonzero(scores >= threshold)
-            found.append((rows, inside + columns.start, scores[rows, inside]))
-    return [
-        ordered(*(np.concatenate(part) for part in zip(*found, strict=True)), threshold, people)
-        for threshold, found in zip(thresholds, parts, strict=True)
-    ]
-
-
 def ordered(rows: Indices, columns: Indices, scores: Floats, threshold: float, people: People) -> Acceptances:
     """Acceptances of cells in any order; equal scores keep the order of rows, then columns."""
     best = np.lexsort((columns, rows, -scores))
     return Acceptances(rows[best], columns[best], scores[best], threshold, people)
-
-
-def blocks(length: int, size: int) -> Iterator[slice]:
-    """Slices of ``size`` that cover ``length``."""
-    return (slice(start, min(start + size, length)) for start in range(0, length, size))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from tools.studies.reidentification.acceptances import People
 from tools.studies.reidentification.errors import StudyError
 from tools.studies.reidentification.layouts import read_table
 from tools.studies.reidentification.plda import Floats
+from tools.studies.reidentification.split import Row
 
 REQUIRED = ("files", "speaker_id", "train", "test")
 
@@ -55,27 +56,89 @@ def load_dataset(split: Path, *, progress: bool = True) -> Dataset:
         StudyError: a missing column, value or file; an embedding that is empty, not finite or of another dimension; a
             recording that occurs twice, under one name or as the same embedding among known and unknown.
     """
-    rows = read_table(split, REQUIRED)
-    _check_rows(split, rows)
-    parts = {part: [row for row in rows if row[part].lower() == "true"] for part in ("train", "test")}
-    for part, chosen in parts.items():
+    rows = read_rows(split)
+
+    def read(chosen: Sequence[Row], part: str) -> Floats:
         if not chosen:
             raise StudyError(f"{split}: no rows with {part} True")
-    vectors = {part: _stack(chosen, part, progress) for part, chosen in parts.items()}
-    if vectors["train"].shape[1] != vectors["test"].shape[1]:
+        shown = tqdm(chosen, desc=f"read {part}", unit="file", disable=None if progress else True)
+        return stack((row.path for row in shown), len(chosen))
+
+    known, unknown = [row for row in rows if row.train], [row for row in rows if row.test]
+    return assemble(known, read(known, "train"), unknown, read(unknown, "test"))
+
+
+def assemble(known: Sequence[Row], known_vectors: Floats, unknown: Sequence[Row], unknown_vectors: Floats) -> Dataset:
+    """The data set of rows of a split and their embeddings.
+
+    Raises:
+        StudyError: embeddings of different dimensions, or the same one among known and unknown.
+    """
+    if known_vectors.shape[1] != unknown_vectors.shape[1]:
         raise StudyError(
-            f"{split}: known embeddings have {vectors['train'].shape[1]} dimensions, unknown ones "
-            f"{vectors['test'].shape[1]}; make all with one model"
+            f"known embeddings have {known_vectors.shape[1]} dimensions, unknown ones {unknown_vectors.shape[1]}; "
+            "make all with one model"
         )
-    _check_leak(vectors["train"], vectors["test"], parts)
-    unknown = [row.get("test_id") or row["speaker_id"] for row in parts["test"]]
+    places = {vector.tobytes(): i for i, vector in enumerate(known_vectors)}
+    for vector, row in zip(unknown_vectors, unknown, strict=True):
+        if (place := places.get(vector.tobytes())) is not None:
+            raise StudyError(
+                f"{row.path} (test) and {known[place].path} (train) hold the same embedding: "
+                "a duplicate that would be recognised for certain; remove one"
+            )
     return Dataset(
-        vectors["train"],
-        tuple(row["speaker_id"] for row in parts["train"]),
-        vectors["test"],
-        tuple(unknown),
-        dict(zip(unknown, (row["speaker_id"] for row in parts["test"]), strict=True)),
+        known_vectors,
+        tuple(row.speaker for row in known),
+        unknown_vectors,
+        tuple(row.test_id for row in unknown),
+        {row.test_id: row.speaker for row in unknown},
     )
+
+
+def read_rows(split: Path) -> list[Row]:
+    """The rows of a split file.
+
+    Raises:
+        StudyError: a missing column or value, a flag that is neither True nor False, or a file listed twice.
+    """
+    rows: dict[Path, Row] = {}
+    for number, cells in enumerate(read_table(split, REQUIRED), 2):
+        if empty := [column for column in REQUIRED if not cells[column]]:
+            raise StudyError(f"{split}, line {number}: no {empty[0]}")
+        flags = {part: {"true": True, "false": False}.get(cells[part].lower()) for part in ("train", "test")}
+        if flags["train"] is None or flags["train"] is flags["test"]:
+            raise StudyError(
+                f"{split}, line {number}: train is {cells['train']!r} and test {cells['test']!r}; one must be True"
+            )
+        row = Row(
+            Path(cells["files"]),
+            cells["speaker_id"],
+            bool(flags["train"]),
+            bool(flags["test"]),
+            cells.get("data_type", ""),
+            cells.get("test_id") or cells["speaker_id"],
+        )
+        if row.path in rows:
+            raise StudyError(f"{split}, line {number}: {row.path} occurs twice; one recording has one part")
+        rows[row.path] = row
+    return list(rows.values())
+
+
+def stack(paths: Iterable[Path], count: int) -> Floats:
+    """The embeddings at ``count`` paths, (count, d).
+
+    Raises:
+        StudyError: one cannot be used, or has another dimension than the first.
+    """
+    vectors: Floats | None = None
+    for i, path in enumerate(paths):
+        vector = read_embedding(path)
+        if vectors is None:
+            vectors = np.empty((count, len(vector)))
+        if len(vector) != vectors.shape[1]:
+            raise StudyError(f"{path}: {len(vector)} dimensions; those before have {vectors.shape[1]}; use one model")
+        vectors[i] = vector
+    return np.empty((0, 0)) if vectors is None else vectors
 
 
 def read_embedding(path: Path) -> Floats:
@@ -95,38 +158,3 @@ def read_embedding(path: Path) -> Floats:
         raise StudyError(f"{path}: the embedding holds NaN or infinity; make it anew")
     result: Floats = vector.astype(np.float64)
     return result
-
-
-def _check_rows(split: Path, rows: Sequence[dict[str, str]]) -> None:
-    seen: set[str] = set()
-    for number, row in enumerate(rows, 2):
-        if empty := [column for column in REQUIRED if not row[column]]:
-            raise StudyError(f"{split}, line {number}: no {empty[0]}")
-        if flags := [row[part] for part in ("train", "test") if row[part].lower() not in ("true", "false")]:
-            raise StudyError(f"{split}, line {number}: train or test is {flags[0]!r}; expected True or False")
-        if row["files"] in seen:
-            raise StudyError(f"{split}, line {number}: {row['files']} occurs twice; one recording has one part")
-        seen.add(row["files"])
-
-
-def _stack(rows: Sequence[dict[str, str]], part: str, progress: bool) -> Floats:
-    first = read_embedding(Path(rows[0]["files"]))
-    vectors = np.empty((len(rows), len(first)))
-    for i, row in enumerate(tqdm(rows, desc=f"read {part}", unit="file", disable=None if progress else True)):
-        vector = read_embedding(Path(row["files"]))
-        if vector.shape != first.shape:
-            raise StudyError(
-                f"{row['files']}: {len(vector)} dimensions; the others of {part} have {len(first)}; use one model"
-            )
-        vectors[i] = vector
-    return vectors
-
-
-def _check_leak(known: Floats, unknown: Floats, parts: dict[str, list[dict[str, str]]]) -> None:
-    places = {row.tobytes(): i for i, row in enumerate(known)}
-    for row, entry in zip(unknown, parts["test"], strict=True):
-        if (place := places.get(row.tobytes())) is not None:
-            raise StudyError(
-                f"{entry['files']} (test) and {parts['train'][place]['files']} (train) hold the same embedding: "
-                "a duplicate that would be recognised for certain; remove one"
-            )

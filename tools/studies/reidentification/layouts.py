@@ -29,9 +29,9 @@ def find_recordings(
 ) -> list[Recording]:
     """All recordings of a data set, in the order of their paths.
 
-    ``vox*``: FOLDER/.../SPEAKER/VIDEO/FILE. ``mayo-speech``: FILE or FILE_PART anywhere, looked up in ``table`` (CSV
-    with file_name, speakerID, task). Any other name: FOLDER/SPEAKER/FILE or FOLDER/SPEAKER/VIDEO/FILE, with tasks by file
-    name from ``table`` where given.
+    ``vox*``: FOLDER/.../SPEAKER/VIDEO/FILE. ``mayo-speech``: FILE or FILE_PART anywhere, looked up in ``table``, a CSV
+    with file_name, speakerID, task. Any other name: FOLDER/SPEAKER/FILE or FOLDER/SPEAKER/VIDEO/FILE, with tasks by
+    file name from ``table`` where given.
 
     Raises:
         StudyError: no such folder, no files, a file of no speaker, a missing table or column.

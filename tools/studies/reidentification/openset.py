@@ -40,8 +40,8 @@ class Columns:
     def __getitem__(self, columns: NDArray[np.intp]) -> Columns:
         return Columns(self.best[columns], self.row[columns], self.rest[columns], self.known)
 
-    def normalise(self, scores: Floats, p_known: float) -> Floats:
-        """Open-set scores of ``scores`` (any rows, unknown) whose columns this summarises.
+    def normalise(self, scores: Floats, p_known: float, first_row: int = 0) -> Floats:
+        """Open-set scores of ``scores`` (any rows from ``first_row`` on, unknown), whose columns this summarises.
 
         Raises:
             StudyError: ``p_known`` outside 0 to 1, or a single known speaker.
@@ -53,25 +53,28 @@ class Columns:
         if self.known < 2:
             raise StudyError("one known speaker only: open-set scores need two (or p_known 0)")
         total = np.logaddexp(self.best, self.rest)
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore"):  # of the best score, which the next line replaces
             others = total + np.log1p(-np.exp(np.minimum(scores - total, 0)))
-        others = np.where(scores >= self.best, self.rest, others) - np.log(self.known - 1)
+        is_best = first_row + np.arange(len(scores))[:, None] == self.row
+        others = np.where(is_best, self.rest, others) - np.log(self.known - 1)
         if p_known < 1:
             others = np.logaddexp(np.log(p_known) + others, np.log1p(-p_known))
         return scores - others
 
     def best_normalised(self, p_known: float) -> Floats:
         """The open-set score of each column's best, (unknown,)."""
-        return self.normalise(self.best[None], p_known)[0]
+        top = Columns(self.best, np.zeros_like(self.row), self.rest, self.known)
+        return top.normalise(self.best[None], p_known)[0]
 
 
 def summarise(scores: Floats, first_row: int = 0) -> Columns:
     """Summary of ``scores`` (known, unknown), whose first row is known speaker ``first_row``."""
     row = scores.argmax(axis=0)
-    everyone = np.arange(scores.shape[1])
-    best = scores[row, everyone]
-    shifted = np.exp(scores - best)
-    shifted[row, everyone] = 0
-    with np.errstate(divide="ignore"):
-        rest = best + np.log(shifted.sum(axis=0))
-    return Columns(best, row + first_row, rest, len(scores))
+    cells = (row, np.arange(scores.shape[1]))
+    others = scores.copy()
+    others[cells] = -np.inf
+    rest = others.max(axis=0)
+    if len(scores) > 1:
+        others -= rest
+        rest = rest + np.log(np.exp(others, out=others).sum(axis=0))
+    return Columns(scores[cells], row + first_row, rest, len(scores))

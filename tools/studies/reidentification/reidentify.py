@@ -9,12 +9,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tools.studies.reidentification.acceptances import BLOCK, Acceptances, People, scan, score_all
+from tools.studies.reidentification.acceptances import Acceptances, People
 from tools.studies.reidentification.dataset import Dataset, load_dataset
 from tools.studies.reidentification.errors import StudyError
 from tools.studies.reidentification.experiments import add_experiment
-from tools.studies.reidentification.plda import ITERATIONS, RANK, Floats, Plda, Projected, train_plda
+from tools.studies.reidentification.plda import ITERATIONS, RANK, Floats, Plda, train_plda
 from tools.studies.reidentification.results import whole_file, write_json
+from tools.studies.reidentification.scan import Held, Trials, scan, score_all
 from tools.studies.reidentification.thresholds import (
     RELAXED,
     STRICT,
@@ -63,8 +64,7 @@ class PldaOptions:
 class Risk:
     """Outcome of a run. ``thresholds`` and ``acceptances`` by kind; a manual threshold has no average behind it."""
 
-    known: Projected
-    unknown: Projected
+    trials: Trials
     names: tuple[list[str], list[str]]
     people: People
     thresholds: dict[str, float]
@@ -83,11 +83,10 @@ def reidentify(data: Dataset, options: PldaOptions) -> Risk:
         thresholds = {"manual": options.th}
     enrolled, known, tested, unknown = data.averaged()
     people = data.people()
-    left, right = plda.project(enrolled), plda.project(tested)
-    accepted = scan(left, right, list(thresholds.values()), people, p_known=options.p_known, block=BLOCK)
+    trials = Trials(plda, Held(enrolled), Held(tested), options.p_known)
+    accepted = scan(trials, list(thresholds.values()), people)
     return Risk(
-        left,
-        right,
+        trials,
         (known, unknown),
         people,
         thresholds,
@@ -190,7 +189,7 @@ def data_content(risk: Risk, options: PldaOptions, matrices: dict[str, Any]) -> 
 def write_results(risk: Risk, options: PldaOptions, stem: Path) -> tuple[Path, Path]:
     """Write STEMdata.json and STEMmetrics.json (last: where it lies, the run is complete). Returns both paths."""
     data, metrics = stem.with_name(stem.name + "data.json"), stem.with_name(stem.name + "metrics.json")
-    scores = score_all(risk.known, risk.unknown, options.p_known)
+    scores = score_all(*risk.trials.portion(slice(None)), options.p_known)
     arrays: dict[str, Any] = {"scores": scores, "actual": risk.people.known[:, None] == risk.people.unknown}
     arrays |= {kind: scores > threshold for kind, threshold in risk.thresholds.items()}
     if scores.size > JSON_CELLS:
