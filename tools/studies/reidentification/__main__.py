@@ -10,6 +10,7 @@ from voiceid.errors import VoiceIdError
 
 COMMANDS = {
     "check": "check",
+    "corpus": "corpus",
     "preprocess": "preprocess",
     "silence": "silence",
     "embed": "embed",
@@ -17,6 +18,10 @@ COMMANDS = {
     "plda": "reidentify",
     "metrics": "metrics",
     "sweep": "sweep",
+    "plot": "plot",
+    "risk": "risk",
+    "scale": "scale",
+    "run": "run",
 }
 """Commands and their modules."""
 

@@ -22,6 +22,8 @@ from tools.studies.reidentification.plda import Floats, Plda, Projected
 
 BLOCK = 1 << 22
 """Scores held at once, 32 MiB of them."""
+TALL = 8
+"""Known over unknown speakers in a block: all unknown ones are projected again for each slice of the known."""
 MOST_CELLS = 20_000_000
 """Acceptances that are kept; more say that the threshold accepts nearly everybody."""
 Run = Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]]
@@ -63,7 +65,7 @@ class Trials:
 
     @property
     def rows(self) -> int:
-        return min(len(self.known), max(1, int(self.block**0.5)))
+        return min(len(self.known), max(1, int((TALL * self.block) ** 0.5)))
 
     @property
     def width(self) -> int:

@@ -110,7 +110,7 @@ class Runs:
 
 
 def _number(cell_: Cell) -> int:
-    return int.from_bytes(hashlib.sha256(json.dumps(asdict(cell_)).encode()).digest()[:4], "big")
+    return int.from_bytes(hashlib.sha256(repr(replace(cell_, experiment="")).encode()).digest()[:4], "big")
 
 
 def row_of(cell_: Cell, number: int, risk: Risk, options: PldaOptions, data_type: str) -> dict[str, str]:
