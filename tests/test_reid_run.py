@@ -209,8 +209,8 @@ def test_false_acceptances_grow_with_comparisons_and_true_ones_stay(tmp_path):
 def test_a_session_reads_the_same_people_in_any_portion():
     whole = SMALL.recordings(1000, 60, 2)
     session = Session(SMALL, 1000, 60, 2)
-    np.testing.assert_array_equal(session.read(slice(20, 45)), whole[20:45])
-    np.testing.assert_array_equal(session.read(np.array([7, 31])), whole[[7, 31]])
+    np.testing.assert_allclose(session.read(slice(20, 45)), whole[20:45], atol=1e-12)
+    np.testing.assert_allclose(session.read(np.array([7, 31])), whole[[7, 31]], atol=1e-12)
     assert not np.allclose(whole, SMALL.recordings(1000, 60, 1))
 
 
@@ -254,7 +254,7 @@ def test_one_file_runs_a_study_from_embeddings_to_figures(vectors, tmp_path, cap
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("output = 1\n", "cannot|expected|missing"),
+        ("output = 1\n", "missing key 'sweeps'"),
         (STUDY.format(output="x", start=""), "starts from nothing"),
         (STUDY.format(output="x", start='embeddings = "a"\nrecordings = "b"'), "starts from recordings and embeddings"),
         (STUDY.format(output="x", start='embeddings = "a"').replace("full-train-1", "train-2-1"), "experiment of its"),
@@ -265,7 +265,7 @@ def test_one_file_runs_a_study_from_embeddings_to_figures(vectors, tmp_path, cap
 def test_studies_with_faults(tmp_path, capsys, text, message):
     (tmp_path / "study.toml").write_text(text)
     assert main(["run", str(tmp_path / "study.toml")]) == 2
-    assert any(part in capsys.readouterr().err for part in message.split("|"))
+    assert message in capsys.readouterr().err
 
 
 def test_figures_without_data_are_named(tmp_path, capsys):

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any
 
 from tools.studies.reidentification.errors import StudyError
-from tools.studies.reidentification.scan import Run
+from tools.studies.reidentification.scan import Apply
 from voiceid.errors import MissingPackageError
 
 AHEAD = 3
@@ -29,14 +29,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 @contextmanager
-def workers_for(arguments: argparse.Namespace) -> Iterator[Run]:
+def workers_for(arguments: argparse.Namespace) -> Iterator[Apply]:
     """The workers that the arguments ask for."""
-    with open_workers(arguments.scheduler, arguments.workers, arguments.memory) as run:
-        yield run
+    with open_workers(arguments.scheduler, arguments.workers, arguments.memory) as apply:
+        yield apply
 
 
 @contextmanager
-def open_workers(scheduler: str | None = None, workers: int = 1, memory: str = "2GiB") -> Iterator[Run]:
+def open_workers(scheduler: str | None = None, workers: int = 1, memory: str = "2GiB") -> Iterator[Apply]:
     """A function like ``map`` whose results come in the order in which they are ready.
 
     Raises:
@@ -66,12 +66,12 @@ def open_workers(scheduler: str | None = None, workers: int = 1, memory: str = "
         yield _on(client)
 
 
-def _on(client: Any) -> Run:
+def _on(client: Any) -> Apply:
     from distributed import as_completed
 
-    def run(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+    def apply(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
         waiting = iter(items)
-        shared = client.scatter(function, broadcast=True, hash=False)
+        shared = client.submit(_itself, function, pure=False)  # unlike scattered data, made again if it is lost
         threads = max(1, sum(client.nthreads().values()))
 
         def submit(number: int) -> list[Any]:
@@ -84,7 +84,11 @@ def _on(client: Any) -> Run:
             for following in submit(1):
                 ready.add(following)
 
-    return run
+    return apply
+
+
+def _itself(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return function
 
 
 def _apply(function: Callable[[Any], Any], item: Any) -> Any:

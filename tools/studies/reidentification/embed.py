@@ -18,7 +18,7 @@ from tools.studies.reidentification import cluster
 from tools.studies.reidentification.errors import StudyError
 from tools.studies.reidentification.recordings import LONGEST, find_audio
 from tools.studies.reidentification.results import read_json, whole_file, write_json
-from tools.studies.reidentification.scan import Run
+from tools.studies.reidentification.scan import Apply
 from voiceid.audio import prepare, read_waveform
 from voiceid.errors import AudioError, MissingPackageError
 from voiceid.models.store import find_model
@@ -114,7 +114,7 @@ class Embedding:
         return ""
 
 
-def embed_all(source: Path, target: Path, names: Sequence[Path], model: Model, run: Run = map) -> list[str]:
+def embed_all(source: Path, target: Path, names: Sequence[Path], model: Model, apply: Apply = map) -> list[str]:
     """Embed recordings of ``source`` into ``target``, those there already left out; returns what failed, and why.
 
     Raises:
@@ -122,7 +122,7 @@ def embed_all(source: Path, target: Path, names: Sequence[Path], model: Model, r
     """
     claim(target, model.describe())
     progress = tqdm(
-        run(Embedding(source, target, model), names), total=len(names), desc="embed", unit="file", disable=None
+        apply(Embedding(source, target, model), names), total=len(names), desc="embed", unit="file", disable=None
     )
     return sorted(reason for reason in progress if reason)
 

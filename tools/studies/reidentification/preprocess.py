@@ -13,7 +13,7 @@ from tqdm import tqdm
 from tools.studies.reidentification import cluster, embed
 from tools.studies.reidentification.errors import StudyError
 from tools.studies.reidentification.recordings import LONGEST, find_audio
-from tools.studies.reidentification.scan import Run
+from tools.studies.reidentification.scan import Apply
 from tools.studies.reidentification.silence import SilenceOptions, cut, write_audio
 from voiceid.audio import read_waveform
 from voiceid.errors import AudioError
@@ -97,14 +97,14 @@ class Processing:
         return marker.exists() and source.exists() and marker.stat().st_mtime >= source.stat().st_mtime
 
 
-def preprocess(names: Sequence[Path], processing: Processing, run: Run = map) -> list[str]:
+def preprocess(names: Sequence[Path], processing: Processing, apply: Apply = map) -> list[str]:
     """Prepare all recordings; returns the reasons of those that could not be.
 
     Raises:
         StudyError: the folder holds recordings prepared with other options.
     """
     embed.claim(processing.target, {"source": str(processing.source), "options": repr(processing.options)})
-    progress = tqdm(run(processing, names), total=len(names), desc="preprocess", unit="file", disable=None)
+    progress = tqdm(apply(processing, names), total=len(names), desc="preprocess", unit="file", disable=None)
     return sorted(reason for reason in progress if reason)
 
 

@@ -23,7 +23,7 @@ from tools.studies.reidentification.pool import load_pool
 from tools.studies.reidentification.recordings import find_audio
 from tools.studies.reidentification.reidentify import PldaOptions, add_plda_arguments, plda_options
 from tools.studies.reidentification.results import finite, write_json
-from tools.studies.reidentification.scan import Run
+from tools.studies.reidentification.scan import Apply
 from tools.studies.reidentification.split import SplitOptions, find_all
 from tools.studies.reidentification.sweep import Cell, Runs, sweep, write_table
 
@@ -38,7 +38,7 @@ def compare(
     runs: int,
     options: PldaOptions,
     model: embed.Model,
-    run: Run = map,
+    apply: Apply = map,
 ) -> dict[str, Any]:
     """Measure each representation of the recordings (SPEAKER/FILE below ``recordings``) in ``runs`` runs of ``cell``.
 
@@ -49,10 +49,10 @@ def compare(
     for name in representations:
         vectors = folder / name
         maker = model if name == EMBEDDING else Emitted(name)
-        failed = embed.embed_all(recordings, vectors, names, maker, run)
+        failed = embed.embed_all(recordings, vectors, names, maker, apply)
         pool = load_pool(find_all([vectors], ["generic"], None), folder / "cache")
         job = Runs(pool, SplitOptions(), options, folder)
-        rows = sweep([replace(cell, experiment=name)], runs, job, run)
+        rows = sweep([replace(cell, experiment=name)], runs, job, apply)
         write_table(folder / f"{name}.csv", rows)
         result[name] = {"failed": len(failed), "recordings": len(names) - len(failed), **summarise(rows)}
     return result

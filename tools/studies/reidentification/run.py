@@ -19,7 +19,7 @@ from tools.studies.reidentification.pool import Pool, load_pool
 from tools.studies.reidentification.preprocess import PreprocessOptions, Processing, preprocess
 from tools.studies.reidentification.recordings import find_audio
 from tools.studies.reidentification.results import finite, write_json
-from tools.studies.reidentification.scan import Run as RunAll
+from tools.studies.reidentification.scan import Apply
 from tools.studies.reidentification.silence import SilenceOptions
 from tools.studies.reidentification.split import SplitOptions, find_all
 from tools.studies.reidentification.sweep import SYNTHETIC_SESSIONS, Runs, design, sweep, write_table
@@ -29,9 +29,9 @@ from tools.studies.reidentification.tables import averages, correlate, read_runs
 PACKAGES = ("numpy", "scipy", "matplotlib", "voiceid")
 
 
-def run_study(study: config.Study, run_all: RunAll = map) -> dict[str, Any]:
+def run_study(study: config.Study, apply: Apply = map) -> dict[str, Any]:
     """Do all of ``study``; returns the summary that is written to summary.json."""
-    pool, failed = make_pool(study, run_all)
+    pool, failed = make_pool(study, apply)
     tables = {}
     for one in study.sweeps:
         cells = design(
@@ -45,7 +45,7 @@ def run_study(study: config.Study, run_all: RunAll = map) -> dict[str, Any]:
         )
         job = Runs(pool, SplitOptions(files=one.num_files), study.plda, study.output)
         tables[one.experiment] = study.output / f"{one.experiment}.csv"
-        write_table(tables[one.experiment], sweep(cells, one.runs, job, run_all))
+        write_table(tables[one.experiment], sweep(cells, one.runs, job, apply))
     drawn = draw(list(tables.values()), study.output / "figures") if study.plda.prefix in ("both", "mindcf") else []
     summary = {
         "study": json.loads(json.dumps(asdict(study), default=str)),
@@ -59,7 +59,7 @@ def run_study(study: config.Study, run_all: RunAll = map) -> dict[str, Any]:
     return summary
 
 
-def make_pool(study: config.Study, run_all: RunAll) -> tuple[Pool, Sequence[str]]:
+def make_pool(study: config.Study, apply: Apply) -> tuple[Pool, Sequence[str]]:
     """The embeddings that the study starts from, or makes; and the recordings that gave none, with the reasons."""
     cache = study.output / "cache"
     if study.synthetic is not None:
@@ -77,10 +77,10 @@ def make_pool(study: config.Study, run_all: RunAll) -> tuple[Pool, Sequence[str]
             replace(SilenceOptions(), min_silence=study.preprocess.min_silence),
         )
         names = find_audio(study.recordings, None)
-        failed += preprocess(names, Processing(study.recordings, prepared, options), run_all)
+        failed += preprocess(names, Processing(study.recordings, prepared, options), apply)
     model: embed.Model = embed.Ecapa(study.ecapa) if study.ecapa else embed.IdentityCard(study.card)
     vectors = study.output / "embeddings"
-    failed += embed.embed_all(prepared, vectors, find_audio(prepared, None), model, run_all)
+    failed += embed.embed_all(prepared, vectors, find_audio(prepared, None), model, apply)
     return load_pool(find_all([vectors], [study.data], study.dataset), cache), failed
 
 
@@ -104,7 +104,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     study = config.read_study(arguments.study)
     workers = study.workers
-    with cluster.open_workers(workers.scheduler, workers.workers, workers.memory) as run_all:
-        summary = run_study(study, run_all)
+    with cluster.open_workers(workers.scheduler, workers.workers, workers.memory) as apply:
+        summary = run_study(study, apply)
     print(json.dumps(finite(summary["experiments"]), indent=1))
     return embed.report(summary["failed"])

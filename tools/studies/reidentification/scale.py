@@ -22,7 +22,7 @@ from tools.studies.reidentification.acceptances import People
 from tools.studies.reidentification.errors import StudyError
 from tools.studies.reidentification.plda import Plda
 from tools.studies.reidentification.results import finite, write_json
-from tools.studies.reidentification.scan import BLOCK, Run, Trials, scan, score_all
+from tools.studies.reidentification.scan import BLOCK, Apply, Trials, scan, score_all
 from tools.studies.reidentification.synthetic import Population, Session
 from tools.studies.reidentification.thresholds import ThresholdOptions, average_thresholds
 from voiceid.errors import MissingPackageError
@@ -62,7 +62,7 @@ def population_plda(population: Population) -> Plda:
 
 
 def measure(
-    population: Population, sizes: tuple[int, int, int], options: ThresholdOptions, block: int, run: Run = map
+    population: Population, sizes: tuple[int, int, int], options: ThresholdOptions, block: int, apply: Apply = map
 ) -> dict[str, Any]:
     """Find a threshold, then score ``sizes`` (known, unknown, overlap) people; counts at the strict threshold."""
     known, unknown, overlap = sizes
@@ -86,7 +86,7 @@ def measure(
     )
     who = People(np.arange(known), np.arange(known - overlap, people))
     meter = Meter()
-    (accepted,) = scan(trials, [thresholds.mindcf.threshold], who, run)
+    (accepted,) = scan(trials, [thresholds.mindcf.threshold], who, apply)
     return {
         "known": known,
         "unknown": unknown,

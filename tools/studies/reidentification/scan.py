@@ -26,7 +26,7 @@ TALL = 8
 """Known over unknown speakers in a block: all unknown ones are projected again for each slice of the known."""
 MOST_CELLS = 20_000_000
 """Acceptances that are kept; more say that the threshold accepts nearly everybody."""
-Run = Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]]
+Apply = Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]]
 """Applies a function to items and yields the results in any order."""
 
 
@@ -118,7 +118,7 @@ class Accept:
         return rows + first, self.chosen[columns + inside.start], scores[rows, columns]
 
 
-def scan(trials: Trials, thresholds: Sequence[float], people: People, run: Run = map) -> list[Acceptances]:
+def scan(trials: Trials, thresholds: Sequence[float], people: People, apply: Apply = map) -> list[Acceptances]:
     """The acceptances at each threshold.
 
     Raises:
@@ -129,13 +129,15 @@ def scan(trials: Trials, thresholds: Sequence[float], people: People, run: Run =
             f"{len(trials.known)} known and {len(trials.unknown)} unknown embeddings "
             f"for {len(people.known)} and {len(people.unknown)} people"
         )
-    columns = reduce(Columns.merge, run(Summarise(trials), trials.slices()))
+    columns = reduce(Columns.merge, apply(Summarise(trials), trials.slices()))
+    if np.isnan(columns.best).any():
+        raise StudyError(f"{int(np.isnan(columns.best).sum())} unknown speakers have scores that are not numbers")
     best = columns.best_normalised(trials.p_known)
-    if np.isnan(best).any():
-        raise StudyError(f"{int(np.isnan(best).sum())} unknown speakers have scores that are not numbers")
     lowest = min(thresholds)
     chosen = np.flatnonzero(best >= lowest - 1e-6)
-    cells = _collect(run(Accept(trials, chosen, columns[chosen], lowest), trials.slices()) if len(chosen) else iter(()))
+    cells = _collect(
+        apply(Accept(trials, chosen, columns[chosen], lowest), trials.slices()) if len(chosen) else iter(())
+    )
     return [ordered(*(part[cells[2] >= threshold] for part in cells), threshold, people) for threshold in thresholds]
 
 

@@ -19,7 +19,7 @@ from tools.studies.reidentification.experiments import cell
 from tools.studies.reidentification.pool import Pool, load_pool
 from tools.studies.reidentification.reidentify import PldaOptions, Risk, add_plda_arguments, plda_options, reidentify
 from tools.studies.reidentification.results import read_json, write_json, write_rows
-from tools.studies.reidentification.scan import Run
+from tools.studies.reidentification.scan import Apply
 from tools.studies.reidentification.split import Sizes, SplitOptions, find_all, split
 from tools.studies.reidentification.synthetic import Population, synthetic_pool
 from tools.studies.reidentification.tasks import TaskFilter, Tasks
@@ -134,10 +134,10 @@ def row_of(cell_: Cell, number: int, risk: Risk, options: PldaOptions, data_type
     return {name: cell(value) for name, value in row.items()}
 
 
-def sweep(cells: Sequence[Cell], runs: int, job: Runs, run: Run = map) -> list[dict[str, str]]:
+def sweep(cells: Sequence[Cell], runs: int, job: Runs, apply: Apply = map) -> list[dict[str, str]]:
     """All runs of all cells, those done before from the folder; rows in the order of cells, then runs."""
     jobs = [(cell_, number) for cell_ in cells for number in range(runs)]
-    for _ in tqdm(run(job, jobs), total=len(jobs), desc="sweep", unit="run", disable=None):
+    for _ in tqdm(apply(job, jobs), total=len(jobs), desc="sweep", unit="run", disable=None):
         pass
     return [job((cell_, number)) for cell_, number in jobs]
 
