@@ -13,6 +13,7 @@ from tools.studies.reidentification.__main__ import main
 from tools.studies.reidentification.cluster import open_workers
 from tools.studies.reidentification.errors import StudyError
 from tools.studies.reidentification.reidentify import PldaOptions
+from tools.studies.reidentification.silence import write_audio
 from tools.studies.reidentification.split import SplitOptions
 from tools.studies.reidentification.sweep import Runs, design, sweep
 from tools.studies.reidentification.synthetic import Population, Session, synthetic_pool
@@ -297,3 +298,34 @@ def test_workers_that_cannot_be(tmp_path):
     pytest.importorskip("distributed", reason="Dask distributed is not installed")
     with pytest.raises(StudyError, match="no Dask scheduler answers"), open_workers("tcp://127.0.0.1:1", 1):
         pass
+
+
+def test_measures_without_a_threshold_are_in_the_table(pool, tmp_path):
+    easy = sweep(design("test-1", [30], [12], 6), 2, Runs(pool, SplitOptions(), FAST, tmp_path))
+    assert all(0 <= float(row["trial_eer"]) < 0.2 for row in easy)
+    assert all(float(row["identified"]) > 0.5 for row in easy)
+    (none,) = sweep(design("test-1", [30], [12], 0), 1, Runs(pool, SplitOptions(), FAST, tmp_path))
+    assert none["trial_eer"] == none["identified"] == ""
+
+
+def test_what_is_shared_is_compared_on_the_same_splits(tmp_path, capsys):
+    pytest.importorskip("sklearn")
+    rng = np.random.default_rng(2)
+    for speaker in range(8):
+        base = 120 + 25 * speaker
+        for take in range(4):
+            times = np.arange(16000) / 16000 + rng.random()
+            sound = sum(np.sin(2 * np.pi * base * k * times) / k for k in range(1, 1 + 2 * speaker + 3))
+            samples = 0.1 * sound + 0.01 * rng.normal(size=len(times))
+            path = tmp_path / "in" / f"p{speaker}" / f"{take}.wav"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_audio(path, samples.astype(np.float32))
+    command = ["risk", "-i", str(tmp_path / "in"), "-o", str(tmp_path / "out"), "--representations", "mel"]
+    sizes = ["--known", "6", "--unknown", "4", "--overlap", "2", "--runs", "2", "--workers", "1"]
+    command += [*sizes, "--dimensions", "4", "-p", "2", "-r", "10", "-s", "5", "--json", str(tmp_path / "risk.json")]
+    assert main(command) == 0
+    result = json.loads((tmp_path / "risk.json").read_text())["mel"]
+    assert (result["recordings"], result["failed"], result["comparisons"]) == (32, 0, 24)
+    assert result["identified"] == 1.0
+    assert main([*command, "--overlap", "0"]) == 2
+    assert "needs overlapping ones" in capsys.readouterr().err

@@ -21,7 +21,7 @@ from tools.studies.reidentification.emitted import REPRESENTATIONS, Emitted
 from tools.studies.reidentification.errors import StudyError
 from tools.studies.reidentification.pool import load_pool
 from tools.studies.reidentification.recordings import find_audio
-from tools.studies.reidentification.reidentify import PldaOptions, add_plda_arguments, plda_options
+from tools.studies.reidentification.reidentify import JSON_CELLS, PldaOptions, add_plda_arguments, plda_options
 from tools.studies.reidentification.results import finite, write_json
 from tools.studies.reidentification.scan import Apply
 from tools.studies.reidentification.split import SplitOptions, find_all
@@ -59,17 +59,19 @@ def compare(
 
 
 def summarise(rows: Sequence[dict[str, str]]) -> dict[str, float]:
-    """Means over runs: EER of the threshold runs, true and false acceptances at the strict threshold, and the share of
-    overlapping speakers found when as many best matches are taken as speakers overlap."""
+    """Means over runs. Without a threshold: ``eer`` of all comparisons, ``identified``, the share of overlapping
+    speakers who score best as themselves. At the strict threshold: true and false acceptances, and the share of
+    overlapping speakers ``found`` when as many matches are taken as speakers overlap."""
     strict = [Counts.parse(row["mindcf_confusion"]) for row in rows]
     limited = [Counts.parse(row["known_confusion"]) for row in rows]
     return {
         "runs": len(rows),
-        "eer": float(np.mean([float(row["eer_average"]) for row in rows])),
+        "comparisons": strict[0].comparisons,
+        "eer": float(np.mean([float(row["trial_eer"]) for row in rows])),
+        "identified": float(np.mean([float(row["identified"]) for row in rows])),
         "true_acceptances": float(np.mean([c.true_acceptances for c in strict])),
         "false_acceptances": float(np.mean([c.false_acceptances for c in strict])),
-        "found_with_known_overlap": float(np.mean([c.recall for c in limited])),
-        "comparisons": strict[0].comparisons,
+        "found": float(np.mean([c.recall for c in limited])),
     }
 
 
@@ -93,6 +95,11 @@ def run(arguments: argparse.Namespace) -> int:
     options = plda_options(arguments)
     if options.th is not None or options.th_func != "both":
         raise StudyError("the comparison needs both thresholds: leave --th and --th_func away")
+    if not arguments.overlap or arguments.known * arguments.unknown > JSON_CELLS:
+        raise StudyError(
+            f"{arguments.overlap} overlapping of {arguments.known} known and {arguments.unknown} unknown speakers; "
+            f"the comparison needs overlapping ones and at most {JSON_CELLS:,} comparisons"
+        )
     cell = Cell("", arguments.known, arguments.unknown, arguments.overlap)
     with cluster.workers_for(arguments) as workers:
         result = compare(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -17,12 +18,20 @@ from tools.studies.reidentification import cluster
 from tools.studies.reidentification.errors import StudyError
 from tools.studies.reidentification.experiments import cell
 from tools.studies.reidentification.pool import Pool, load_pool
-from tools.studies.reidentification.reidentify import PldaOptions, Risk, add_plda_arguments, plda_options, reidentify
+from tools.studies.reidentification.reidentify import (
+    JSON_CELLS,
+    PldaOptions,
+    Risk,
+    add_plda_arguments,
+    plda_options,
+    reidentify,
+)
 from tools.studies.reidentification.results import read_json, write_json, write_rows
-from tools.studies.reidentification.scan import Apply
+from tools.studies.reidentification.scan import Apply, score_all
 from tools.studies.reidentification.split import Sizes, SplitOptions, find_all, split
 from tools.studies.reidentification.synthetic import Population, synthetic_pool
 from tools.studies.reidentification.tasks import TaskFilter, Tasks
+from tools.studies.reidentification.thresholds import equal_error
 
 MEASURES = ("fp_rate", "precision", "recall", "mcc", "fscore", "accuracy")
 FIXED = (
@@ -31,8 +40,10 @@ FIXED = (
 )  # fmt: skip
 SYNTHETIC_SESSIONS = 4
 """Recordings of each person who does not exist."""
-EXTRA = ("rank1_confusion", "known_confusion", "FA_non_overlap", "FA_overlap")
-"""Beyond the study's columns: best match only, as many matches as speakers overlap, and whom false ones concern."""
+EXTRA = ("rank1_confusion", "known_confusion", "FA_non_overlap", "FA_overlap", "trial_eer", "identified")
+"""Beyond the study's columns: best match only, as many matches as speakers overlap, whom false ones concern; and, of up
+to ``JSON_CELLS`` comparisons, the EER of them all and the share of overlapping speakers who score best as themselves.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +115,7 @@ class Runs:
 
     def path(self, cell_: Cell, number: int) -> Path:
         content = json.dumps(
-            [self.pool.key, asdict(cell_), number, asdict(self.split), asdict(self.options)], sort_keys=True
+            [EXTRA, self.pool.key, asdict(cell_), number, asdict(self.split), asdict(self.options)], sort_keys=True
         )
         return self.folder / "runs" / f"{hashlib.sha256(content.encode()).hexdigest()[:24]}.json"
 
@@ -129,9 +140,25 @@ def row_of(cell_: Cell, number: int, risk: Risk, options: PldaOptions, data_type
         row[f"{kind}_threshold"] = risk.thresholds[kind]
         row[f"{kind}_average"] = risk.averaged[kind].value if kind in risk.averaged else None
     accepted = risk.acceptances["mindcf" if "mindcf" in risk.acceptances else next(iter(risk.acceptances))]
-    extra = (accepted.rank1().matrix(), accepted.best(cell_.overlap).matrix(), *accepted.false_by_overlap())
+    best_only, as_many = accepted.rank1().matrix(), accepted.best(cell_.overlap).matrix()
+    extra = (best_only, as_many, *accepted.false_by_overlap(), *without_threshold(risk, options.p_known))
     row |= dict(zip(EXTRA, extra, strict=True))
     return {name: cell(value) for name, value in row.items()}
+
+
+def without_threshold(risk: Risk, p_known: float) -> tuple[float, float]:
+    """The EER of all comparisons, and the share of overlapping speakers whose best match is themselves.
+
+    NaN without overlapping speakers, or with more than ``JSON_CELLS`` comparisons.
+    """
+    people, overlapping = risk.people, risk.people.overlapping
+    if not overlapping.any() or people.comparisons > JSON_CELLS:
+        return math.nan, math.nan
+    scores = score_all(*risk.trials.portion(slice(None)), p_known)
+    same = people.known[:, None] == people.unknown
+    identified = people.known[scores.argmax(axis=0)] == people.unknown
+    rate = equal_error(scores[same], scores[~same])[0] if not same.all() else math.nan
+    return rate, float(identified[overlapping].mean())
 
 
 def sweep(cells: Sequence[Cell], runs: int, job: Runs, apply: Apply = map) -> list[dict[str, str]]:
