@@ -151,3 +151,16 @@ def test_scores_that_are_null_or_files_cut_short(tmp_path, capsys):
     path.write_text(path.read_text()[:200])
     assert main(["metrics", "-d", str(tmp_path)]) == 2
     assert "not a readable result file" in capsys.readouterr().err
+
+
+def test_scale_measures_a_population_that_is_made_as_it_is_scored(tmp_path, capsys):
+    command = ["scale", "--known", "300", "--unknown", "80", "--overlap", "20", "--dimension", "12", "--rank", "8"]
+    command += ["--spread", "3", "-r", "20", "-s", "50", "--workers", "1", "--json", str(tmp_path / "a.json")]
+    assert main([*command, "--block", "1000"]) == main(command) == 0
+    (ta, fr), (fa, tr) = json.loads((tmp_path / "a.json").read_text())["confusion_matrix"]
+    assert (ta + fr, ta + fr + fa + tr) == (20, 24_000)
+    assert ta > 10
+    matrices = capsys.readouterr().out.split('"confusion_matrix": ')[1:]
+    assert matrices[0].split('"threshold_seconds"')[0] == matrices[1].split('"threshold_seconds"')[0]
+    assert main([*command, "--overlap", "90"]) == 2
+    assert "90 overlapping of 300 known and 80 unknown" in capsys.readouterr().err

@@ -16,8 +16,8 @@ from tools.studies.reidentification.pool import Pool, keep
 @dataclass(frozen=True, slots=True)
 class Population:
     """Speakers differ in ``rank`` of ``dimensions`` directions with standard deviations from ``spread`` down to half
-    of it; recordings of one differ in all directions by a standard deviation of 1. The defaults lie where the study's
-    embeddings do: few of the overlapping speakers are found at the strict threshold."""
+    of it; recordings of one differ in all directions by a standard deviation of 1. The defaults make people hard to
+    tell apart, so that both kinds of error occur at the strict threshold."""
 
     dimensions: int = 192
     rank: int = 100
