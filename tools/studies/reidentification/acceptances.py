@@ -51,7 +51,8 @@ class Acceptances:
 
     @property
     def genuine(self) -> NDArray[np.bool_]:
-        return self.people.known[self.rows] == self.people.unknown[self.columns]
+        same: NDArray[np.bool_] = self.people.known[self.rows] == self.people.unknown[self.columns]
+        return same
 
     def counts(self) -> Counts:
         """Of the cells above the threshold."""

@@ -9,7 +9,8 @@ from pathlib import Path
 from tools.studies.reidentification.errors import StudyError
 from tools.studies.reidentification.reidentify import PldaOptions
 from tools.studies.reidentification.synthetic import Population
-from voiceid.settings import ModelSettings, from_table
+from voiceid.settings import ModelSettings
+from voiceid.tables import from_table
 
 
 @dataclass(frozen=True, slots=True)

@@ -194,7 +194,7 @@ def _rate(
 ) -> None:
     """Circles and mean lines of a rate; runs where it is undefined are left out."""
     width = _frame(axes, runs, x, label, title, tag, labels)
-    _circles(axes, [run for run in runs if not math.isnan(y(run))], x, y, BLACK, width, 0.0, None)
+    _circles(axes, [run for run in runs if not math.isnan(y(run))], x, y, BLACK, width, 0.0, "")
     axes.set_ylabel("TA / (TA + FA)" if y is _precision else "FA / comparisons of different people")
 
 
@@ -213,7 +213,7 @@ def _frame(
 
 
 def _circles(
-    axes: Axes, runs: Sequence[Run], x: Value, y: Value, colour: str, width: float, shift: float, name: str | None
+    axes: Axes, runs: Sequence[Run], x: Value, y: Value, colour: str, width: float, shift: float, name: str
 ) -> None:
     rng = np.random.default_rng(0)
     groups: dict[float, list[Any]] = {}
@@ -224,5 +224,5 @@ def _circles(
         axes.scatter(at, values, s=28, facecolors="none", edgecolors=colour, alpha=0.35)
         centre = place + shift
         axes.hlines(
-            np.mean(values), centre - width / 2, centre + width / 2, colors=colour, lw=3, label=name if i == 0 else None
+            np.mean(values), centre - width / 2, centre + width / 2, colors=colour, lw=3, label=name if i == 0 else ""
         )

@@ -90,8 +90,8 @@ def write_metrics(folder: Path, files: Sequence[Path], kind: str, chosen: Sequen
         "known": f"{overlap}_known_overlap_counts_{kind}.csv",
         "overlap": f"non_overlap_acceptances_{kind}.csv",
     }
-    for name, rows in tables.items():
-        write_rows(folder / names[name], OVERLAP_COLUMNS if name == "overlap" else COUNT_COLUMNS, rows)
+    for name, lines in tables.items():
+        write_rows(folder / names[name], OVERLAP_COLUMNS if name == "overlap" else COUNT_COLUMNS, lines)
     return [folder / names[name] for name in tables]
 
 

@@ -59,12 +59,14 @@ class Columns:
         others = np.where(is_best, self.rest, others) - np.log(self.known - 1)
         if p_known < 1:
             others = np.logaddexp(np.log(p_known) + others, np.log1p(-p_known))
-        return scores - others
+        normalised: Floats = scores - others
+        return normalised
 
     def best_normalised(self, p_known: float) -> Floats:
         """The open-set score of each column's best, (unknown,)."""
         top = Columns(self.best, np.zeros_like(self.row), self.rest, self.known)
-        return top.normalise(self.best[None], p_known)[0]
+        only: Floats = top.normalise(self.best[None], p_known)[0]
+        return only
 
 
 def summarise(scores: Floats, first_row: int = 0) -> Columns:

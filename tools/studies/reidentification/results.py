@@ -112,8 +112,9 @@ def finite(content: Any) -> Any:
 
 def _matrix(path: Path, content: Any, kind: type) -> NDArray[Any]:
     if isinstance(content, str):
-        return np.load(path.parent / content, allow_pickle=False).astype(kind, copy=False)
-    return np.asarray(content, kind)
+        content = np.load(path.parent / content, allow_pickle=False)
+    matrix: NDArray[Any] = np.asarray(content, kind)
+    return matrix
 
 
 def _positions(wanted: Sequence[str], present: Sequence[str]) -> NDArray[np.intp]:

@@ -90,7 +90,8 @@ class Summarise:
         found = [
             summarise(known.scores(unknown[columns]), part.start) for columns in blocks(len(unknown), self.trials.width)
         ]
-        return Columns(*(np.concatenate([getattr(f, n) for f in found]) for n in ("best", "row", "rest")), len(known))
+        best, row, rest = (np.concatenate([getattr(part, n) for part in found]) for n in ("best", "row", "rest"))
+        return Columns(best, row, rest, len(known))
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +136,10 @@ def scan(trials: Trials, thresholds: Sequence[float], people: People, apply: App
     best = columns.best_normalised(trials.p_known)
     lowest = min(thresholds)
     chosen = np.flatnonzero(best >= lowest - 1e-6)
-    cells = _collect(
-        apply(Accept(trials, chosen, columns[chosen], lowest), trials.slices()) if len(chosen) else iter(())
-    )
-    return [ordered(*(part[cells[2] >= threshold] for part in cells), threshold, people) for threshold in thresholds]
+    found = apply(Accept(trials, chosen, columns[chosen], lowest), trials.slices()) if len(chosen) else iter(())
+    rows, places, scores = _collect(found)
+    reached = [scores >= threshold for threshold in thresholds]
+    return [ordered(rows[r], places[r], scores[r], t, people) for r, t in zip(reached, thresholds, strict=True)]
 
 
 def score_all(known: Projected, unknown: Projected, p_known: float) -> Floats:

@@ -71,7 +71,8 @@ def _band_share(samples: Samples, size: int, hop: int, band: tuple[float, float]
     frequencies = np.fft.rfftfreq(size, 1 / SAMPLE_RATE)[1:]
     inside = energy[:, (frequencies > band[0]) & (frequencies < band[1])].sum(axis=1)
     total = energy.sum(axis=1)
-    return np.divide(inside, total, out=np.zeros_like(total), where=total > 0)
+    share: NDArray[np.float64] = np.divide(inside, total, out=np.zeros_like(total), where=total > 0)
+    return share
 
 
 def _set_short_runs(flags: Flags, value: bool, shortest: float, *, inner: bool) -> None:

@@ -111,7 +111,8 @@ def average_thresholds(
         same = enrolled[:, None] == tested
         if not same.any() or same.all():
             continue
-        scores = latent[np.array([pairs[i][0] for i in enrolled])].scores(latent[[pairs[i][-1] for i in tested]])
+        left, right = np.array([pairs[i][0] for i in enrolled]), np.array([pairs[i][-1] for i in tested])
+        scores = latent[left].scores(latent[right])
         scores = summarise(scores).normalise(scores, options.p_known)
         rate, at_rate = equal_error(scores[same], scores[~same])
         cost, at_cost = least_cost(scores[same], scores[~same], options.costs)
