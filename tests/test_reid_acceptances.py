@@ -155,7 +155,7 @@ def test_scores_that_are_null_or_files_cut_short(tmp_path, capsys):
 
 def test_scale_measures_a_population_that_is_made_as_it_is_scored(tmp_path, capsys):
     command = ["scale", "--known", "300", "--unknown", "80", "--overlap", "20", "--dimension", "12", "--rank", "8"]
-    command += ["--spread", "3", "-r", "20", "-s", "50", "--workers", "1", "--json", str(tmp_path / "a.json")]
+    command += ["--spread", "12", "-r", "20", "-s", "50", "--workers", "1", "--json", str(tmp_path / "a.json")]
     assert main([*command, "--block", "1000"]) == main(command) == 0
     (ta, fr), (fa, tr) = json.loads((tmp_path / "a.json").read_text())["confusion_matrix"]
     assert (ta + fr, ta + fr + fa + tr) == (20, 24_000)

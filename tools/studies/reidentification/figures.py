@@ -173,6 +173,7 @@ def _acceptances(
     for i, (y, colour, name) in enumerate(series):
         _circles(axes, runs, x, y, colour, width, (i - (len(series) - 1) / 2) * width, name)
     axes.set_ylabel("N")
+    axes.set_ylim(bottom=-0.05 * axes.get_ylim()[1])
     if runs:
         axes.legend(frameon=False, loc="upper right")
     found = correlate(runs, x, _false)
