@@ -32,7 +32,9 @@ CLAIM = "made-with.json"
 
 
 class Model(Protocol):
-    """What makes embeddings: a value that loads itself in each process."""
+    """What makes embeddings: a value that loads itself, once in each process."""
+
+    def __hash__(self) -> int: ...
 
     def load(self) -> Embed: ...
 

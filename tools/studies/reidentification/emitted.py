@@ -57,7 +57,7 @@ class Emitted:
             if waveform.seconds > MAX_SECONDS:
                 raise AudioError(f"{waveform.seconds:.0f} s long; the agent takes at most {MAX_SECONDS:.0f} s")
             units = tokenizer.encode(prepare(waveform).samples, profile.codebook)
-            return sequence_statistics(unpack(pack(profile.apply(units)))).astype(np.float32)
+            return sequence_statistics(unpack(pack(profile.apply(units.tolist())))).astype(np.float32)
 
         return embed
 
