@@ -1,0 +1,1 @@
+"""Offline reruns of the studies this project builds on."""

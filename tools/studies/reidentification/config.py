@@ -1,0 +1,100 @@
+"""A whole study in one TOML file."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tools.studies.reidentification.errors import StudyError
+from tools.studies.reidentification.reidentify import PldaOptions
+from tools.studies.reidentification.synthetic import Population
+from voiceid.settings import ModelSettings
+from voiceid.tables import from_table
+
+
+@dataclass(frozen=True, slots=True)
+class Preprocess:
+    """As the options of ``preprocess``; ``skip_audio``: the recordings are prepared already."""
+
+    skip_audio: bool = False
+    silence_threshold: float = -30.0
+    min_silence: int = 500
+    remove_all: bool = False
+    split: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Synthetic:
+    """People who do not exist, instead of recordings or embeddings."""
+
+    speakers: int
+    population: Population = field(default_factory=Population)
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """As the options of ``sweep``: one design."""
+
+    experiment: str
+    known: tuple[int, ...]
+    unknown: tuple[int, ...]
+    overlap: int = 5
+    full_overlap: bool = False
+    train_tasks: str = ""
+    test_tasks: tuple[str, ...] = ("",)
+    within: bool = False
+    runs: int = 50
+    num_files: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """As the options of the same names."""
+
+    scheduler: str | None = None
+    workers: int = 1
+    memory: str = "2GiB"
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """One of ``recordings``, ``embeddings`` and ``synthetic`` is where the study starts; results lie in ``output``.
+
+    ``data`` is the layout of the folder, ``dataset`` the table of its tasks.
+    """
+
+    output: Path
+    sweeps: tuple[Sweep, ...]
+    recordings: Path | None = None
+    embeddings: Path | None = None
+    synthetic: Synthetic | None = None
+    data: str = "generic"
+    dataset: Path | None = None
+    card: str = ModelSettings().identity
+    ecapa: Path | None = None
+    preprocess: Preprocess = field(default_factory=Preprocess)
+    plda: PldaOptions = field(default_factory=PldaOptions)
+    workers: Workers = field(default_factory=Workers)
+
+
+def read_study(path: Path) -> Study:
+    """Read a study; relative folders are relative to where the command runs.
+
+    Raises:
+        StudyError: unreadable, not TOML, unknown or mistyped keys, not one start, no sweep, or two of one name.
+    """
+    try:
+        table = tomllib.loads(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise StudyError(f"{path}: cannot be read as TOML ({error})") from error
+    study = from_table(Study, table, where=str(path), error=StudyError)
+    starts = [name for name in ("recordings", "embeddings", "synthetic") if getattr(study, name) is not None]
+    if len(starts) != 1:
+        raise StudyError(
+            f"{path}: starts from {' and '.join(starts) or 'nothing'}; name recordings, embeddings or synthetic"
+        )
+    names = [sweep.experiment for sweep in study.sweeps]
+    if not names or len(set(names)) < len(names):
+        raise StudyError(f"{path}: sweeps {names}; name at least one, each with an experiment of its own")
+    return study

@@ -1,0 +1,110 @@
+"""The whole study from one TOML file: prepare, embed, split, PLDA, metrics, sweeps, tables, figures, summary.
+
+Whatever was done before with the same inputs and options is kept, so that an interrupted study goes on where it was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from tools.studies.reidentification import cluster, config, embed, plot
+from tools.studies.reidentification.pool import Pool, load_pool
+from tools.studies.reidentification.preprocess import PreprocessOptions, Processing, preprocess
+from tools.studies.reidentification.recordings import find_audio
+from tools.studies.reidentification.results import finite, write_json
+from tools.studies.reidentification.scan import Apply
+from tools.studies.reidentification.silence import SilenceOptions
+from tools.studies.reidentification.split import SplitOptions, find_all
+from tools.studies.reidentification.sweep import SYNTHETIC_SESSIONS, Runs, design, sweep, write_table
+from tools.studies.reidentification.synthetic import synthetic_pool
+from tools.studies.reidentification.tables import averages, correlate, read_runs
+
+PACKAGES = ("numpy", "scipy", "matplotlib", "voiceid")
+
+
+def run_study(study: config.Study, apply: Apply = map) -> dict[str, Any]:
+    """Do all of ``study``; returns the summary that is written to summary.json."""
+    pool, failed = make_pool(study, apply)
+    tables = {}
+    for one in study.sweeps:
+        cells = design(
+            one.experiment,
+            one.known,
+            one.unknown,
+            None if one.full_overlap else one.overlap,
+            train_tasks=one.train_tasks,
+            test_tasks=one.test_tasks,
+            within=one.within,
+        )
+        job = Runs(pool, SplitOptions(files=one.num_files), study.plda, study.output)
+        tables[one.experiment] = study.output / f"{one.experiment}.csv"
+        write_table(tables[one.experiment], sweep(cells, one.runs, job, apply))
+    drawn = draw(list(tables.values()), study.output / "figures") if study.plda.prefix in ("both", "mindcf") else []
+    summary = {
+        "study": json.loads(json.dumps(asdict(study), default=str)),
+        "data": pool.key,
+        "failed": list(failed),
+        "experiments": {name: summarise(path) for name, path in tables.items()} if drawn else {},
+        "figures": [str(path) for path in drawn],
+        "versions": {"python": platform.python_version(), **{name: metadata.version(name) for name in PACKAGES}},
+    }
+    write_json(study.output / "summary.json", summary)
+    return summary
+
+
+def make_pool(study: config.Study, apply: Apply) -> tuple[Pool, Sequence[str]]:
+    """The embeddings that the study starts from, or makes; and the recordings that gave none, with the reasons."""
+    cache = study.output / "cache"
+    if study.synthetic is not None:
+        of = study.synthetic
+        return synthetic_pool(of.population, of.speakers, SYNTHETIC_SESSIONS, cache), []
+    if study.recordings is None:
+        return load_pool(find_all([study.embeddings or Path()], [study.data], study.dataset), cache), []
+    prepared, failed = study.recordings, []
+    if not study.preprocess.skip_audio:
+        prepared = study.output / "audio"
+        options = PreprocessOptions(
+            study.preprocess.silence_threshold,
+            study.preprocess.remove_all,
+            study.preprocess.split,
+            replace(SilenceOptions(), min_silence=study.preprocess.min_silence),
+        )
+        names = find_audio(study.recordings, None)
+        failed += preprocess(names, Processing(study.recordings, prepared, options), apply)
+    model: embed.Model = embed.Ecapa(study.ecapa) if study.ecapa else embed.IdentityCard(study.card)
+    vectors = study.output / "embeddings"
+    failed += embed.embed_all(prepared, vectors, find_audio(prepared, None), model, apply)
+    return load_pool(find_all([vectors], [study.data], study.dataset), cache), failed
+
+
+def draw(tables: Sequence[Path], folder: Path) -> list[Path]:
+    """The figures of all tables together."""
+    return plot.draw([run for table in tables for run in read_runs(table)], folder)
+
+
+def summarise(table: Path) -> dict[str, Any]:
+    """Averages by comparisons and task, and how false acceptances go with comparisons."""
+    runs = read_runs(table)
+    found = correlate(runs, lambda run: run.comparisons, lambda run: run.counts.false_acceptances)
+    by_size = averages(runs, lambda run: f"{run.known} x {run.unknown} ({run.overlap}), {run.task}")
+    return {"averages": by_size, "correlation": asdict(found)}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("study", type=Path, help="TOML file")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    study = config.read_study(arguments.study)
+    workers = study.workers
+    with cluster.open_workers(workers.scheduler, workers.workers, workers.memory) as apply:
+        summary = run_study(study, apply)
+    print(json.dumps(finite(summary["experiments"]), indent=1))
+    return embed.report(summary["failed"])

@@ -1,0 +1,95 @@
+"""People who do not exist: embeddings from a Gaussian population whose covariances are known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tools.studies.reidentification.layouts import Recording
+from tools.studies.reidentification.plda import Floats
+from tools.studies.reidentification.pool import Pool, keep
+
+
+@dataclass(frozen=True, slots=True)
+class Population:
+    """Speakers differ in ``rank`` of ``dimensions`` directions with standard deviations from ``spread`` down to half
+    of it; recordings of one differ in all directions by a standard deviation of 1. The defaults make people hard to
+    tell apart, so that both kinds of error occur at the strict threshold."""
+
+    dimensions: int = 192
+    rank: int = 100
+    spread: float = 1.0
+    seed: int = 0
+
+    def loadings(self) -> Floats:
+        """F (dimensions, rank): the covariance between speakers is F F', that within them the identity."""
+        rng = np.random.default_rng([self.seed, 0])
+        directions, _ = np.linalg.qr(rng.normal(size=(self.dimensions, self.rank)))
+        return directions * self.spread * np.linspace(1.0, 0.5, self.rank)
+
+    def voices(self, first: int, count: int) -> Floats:
+        """Voices of speakers ``first`` on, (count, dimensions): the same however they are asked for."""
+        loadings = self.loadings()
+        rows = [
+            np.random.default_rng([self.seed, 1, block]).normal(size=(CHUNK, self.rank))
+            for block in _chunks(first, count)
+        ]
+        start = first % CHUNK
+        return np.concatenate(rows)[start : start + count] @ loadings.T
+
+    def recordings(self, first: int, count: int, session: int) -> Floats:
+        """One recording of each of these speakers in ``session``, (count, dimensions)."""
+        voices = self.voices(first, count)
+        noise = [
+            np.random.default_rng([self.seed, 2, session, block]).normal(size=(CHUNK, self.dimensions))
+            for block in _chunks(first, count)
+        ]
+        start = first % CHUNK
+        return voices + np.concatenate(noise)[start : start + count]
+
+
+CHUNK = 1024
+"""Speakers that share a random generator."""
+
+
+def _chunks(first: int, count: int) -> range:
+    return range(first // CHUNK, (first + count - 1) // CHUNK + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A source of one recording of each of ``count`` speakers from ``first`` on, made when it is read."""
+
+    population: Population
+    first: int
+    count: int
+    session: int
+
+    def __len__(self) -> int:
+        return self.count
+
+    def read(self, rows: slice | NDArray[np.intp]) -> NDArray[np.floating]:
+        if isinstance(rows, slice):
+            start, stop, _ = rows.indices(self.count)
+            return self.population.recordings(self.first + start, stop - start, self.session)
+        return np.concatenate([self.population.recordings(self.first + int(i), 1, self.session) for i in rows])
+
+
+def synthetic_pool(population: Population, speakers: int, sessions: int, cache: Path) -> Pool:
+    """``sessions`` recordings of each of ``speakers`` as a pool; the paths of its recordings name no files."""
+
+    def make() -> Floats:
+        vectors = np.stack([population.recordings(0, speakers, i) for i in range(sessions)], axis=1)
+        return vectors.reshape(-1, population.dimensions)
+
+    recordings = tuple(
+        Recording(Path(f"synthetic/s{speaker:06d}/{i}/0.npy"), f"s{speaker:06d}", str(i), "", "synthetic")
+        for speaker in range(speakers)
+        for i in range(sessions)
+    )
+    of = population
+    key = f"synthetic-{of.dimensions}-{of.rank}-{of.spread}-{of.seed}-{speakers}-{sessions}"
+    return keep((recordings,), make, cache / f"{key}.npy", key)
