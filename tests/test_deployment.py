@@ -14,7 +14,6 @@ import pytest
 from packaging.requirements import Requirement
 
 from tests.cli_helpers import need_shipped_models, voiceid
-from voiceid.settings import Settings
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 DEPLOY = CHECKOUT / "deploy"
@@ -30,7 +29,6 @@ def test_an_example_configuration_is_accepted(name):
 
 
 @pytest.mark.parametrize("name", ["config.toml", "user-session.toml"])
-@pytest.mark.skipif(not hasattr(Settings, "service"), reason="the daemon is not in this version")
 def test_an_example_configuration_is_accepted_with_its_suggestions(tmp_path, name):
     text = re.sub(r'^# (\[|"?[a-z_.]+"? = )', r"\1", (EXAMPLES / name).read_text("utf-8"), flags=re.MULTILINE)
     assert text != (EXAMPLES / name).read_text("utf-8")

@@ -191,7 +191,7 @@ def _vault(folder: Path) -> Check:
         return Check("vault", Status.FAIL, f"{folder}: cannot be made", f"make {parent} writable or use --vault")
     status = folder.stat()
     mode = stat.S_IMODE(status.st_mode)
-    if status.st_uid not in (0, os.geteuid()):
+    if os.geteuid() not in (0, status.st_uid) and status.st_uid != 0:
         return Check(
             "vault", Status.FAIL, f"{folder}: belongs to uid {status.st_uid}", "run as that user or use --vault"
         )

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from voiceid.credentials.keys import SYSTEMD_CREDENTIAL
+from voiceid.service import sockets
 from voiceid.settings import load_settings
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -113,6 +114,5 @@ def test_no_key_is_made_where_one_or_a_vault_exists():
 
 
 def test_the_sockets_are_where_clients_look():
-    sockets = pytest.importorskip("voiceid.service.sockets", reason="the daemon is not in this version")
     assert values("voiceid.socket", "ListenStream") == [str(sockets.SYSTEM_SOCKET)]
     assert values("user/voiceid.socket", "ListenStream") == [f"%t/voiceid/{sockets.SOCKET_NAME}"]
