@@ -33,14 +33,22 @@ step tools.train.data.voices --synthetic "$cache/spoofing/kokoro" --device "$dev
 for speed in 0.81 0.88 1.14 1.25; do
   step tools.train.data.voices --speed "$speed" --sets "${few_utterances[@]}" --device "$device"
 done
+step tools.train.data.voices --moved 1 --device "$device"
+read_speech=(ls-train100-1utt ls-train100-3spk ls-test-clean libritts-yourtts-gt mls-pt-yourtts-gt commonvoice-yourtts-gt
+  ls-fakebob-originals asterisk)
+for seed in 2 3 4 5; do
+  step tools.train.data.voices --moved "$seed" --sets "${read_speech[@]}" --device "$device"
+done
 step tools.train.identity main --banks corpus corpus-x0.81 corpus-x0.88 corpus-x1.14 corpus-x1.25 kokoro \
-  --steps 5000 --rate 2e-3 --margin-weight 0.05 --margin-from 0.75 --device "$device"
+  corpus-moved1 corpus-moved2 corpus-moved3 corpus-moved4 corpus-moved5 \
+  --steps 20000 --rate 2e-3 --margin-weight 0.05 --margin-from 0.6 --device "$device"
 step tools.train.identity_card "$cache/identity/runs/main/checkpoint.pt"
 step tools.train.consistency
 
 # Spoofing: shards of genuine crops and of copies through the same channels, then the detector.
-for split in train dev; do step tools.train.data.spoofing --split "$split"; done
-step tools.train.spoofing "$cache/spoofing/light" --steps 6000 --rate 2e-3 --device "$device"
+for seed in 20 21 22; do step tools.train.data.spoofing --split train --shards 12 --seed "$seed"; done
+step tools.train.data.spoofing --split dev --shards 3 --seed 20
+step tools.train.spoofing "$cache/spoofing/light" --steps 8000 --rate 2e-3 --device "$device"
 step tools.train.spoofing_card "$cache/spoofing/light/last.pt"
 
 # Liveness: simulated replay; support vector machines, on the CPU.
