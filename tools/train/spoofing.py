@@ -200,14 +200,16 @@ def save(path: Path, state: dict[str, Any]) -> None:
     partial.rename(path)
 
 
-def train(run: Path, options: Options, device: str) -> None:
-    """Train until ``options.steps``, saving every 50 steps."""
+def train(run: Path, options: Options, device: str, start_from: Path | None = None) -> None:
+    """Train until ``options.steps``, saving every 50 steps; a new run may begin with another's averaged weights."""
     torch.manual_seed(options.seed)
     run.mkdir(parents=True, exist_ok=True)
     model = Aasist(SHAPES[options.shape]).to(device).train()
     optimiser = optimiser_of(model, options.rate)
-    average = {name: value.clone() for name, value in model.state_dict().items()}
     step, last = 0, run / "last.pt"
+    if start_from is not None:
+        model.load_state_dict(torch.load(start_from, map_location=device, weights_only=True)["average"])
+    average = {name: value.clone() for name, value in model.state_dict().items()}
     if last.exists():
         state = torch.load(last, map_location=device, weights_only=True)
         model.load_state_dict(state["model"])
@@ -243,6 +245,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path, nargs="?", default=spoofing_cache() / "light", help="default: %(default)s")
     parser.add_argument("--shape", choices=sorted(SHAPES), default="light")
+    parser.add_argument("--start-from", type=Path, help="checkpoint whose weights a new run begins with")
     parser.add_argument("--steps", type=int, default=2_000)
     parser.add_argument("--batch", type=int, default=24)
     parser.add_argument("--rate", type=float, default=1e-3)
@@ -252,7 +255,7 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     options = Options(arguments.shape, arguments.steps, arguments.batch, arguments.rate, arguments.seed)
-    train(arguments.run, options, arguments.device)
+    train(arguments.run, options, arguments.device, arguments.start_from)
 
 
 if __name__ == "__main__":

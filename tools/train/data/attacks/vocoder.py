@@ -31,6 +31,8 @@ SPECTRAL_SHARE = 0.65
 """Share of the steps before the discriminators join in."""
 SAVE_EVERY = 200
 CLIPS = 2_000
+KEPT = Path(__file__).resolve().parents[2] / "checkpoints"
+"""Generators kept with the code, in half precision, so that nobody has to train them again."""
 NATIVE_RATES = (16_000, 22_050, 24_000)
 RATE = 5e-4
 """Highest learning rate; at twice that the spectral kind diverges."""
@@ -137,7 +139,7 @@ def _copy(name: str, samples: Samples, random: np.random.Generator) -> Samples:
 
 @cache
 def _load(name: str) -> tuple[MelSpectrogram, torch.nn.Module]:
-    path = _checkpoint(name)
+    path = _checkpoint(name) if _checkpoint(name).exists() else KEPT / f"vocoder-{name}.pt"
     if not path.exists():
         raise SystemExit(f"{path}: no such vocoder; run python -m tools.train.data.attacks.vocoder {name} first")
     vocoder = generator(SHAPES[name])
