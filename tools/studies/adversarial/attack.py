@@ -30,7 +30,7 @@ from tools.studies.adversarial.transforms import fingerprint, load_transform
 from tools.studies.adversarial.trials import Trial, read_trials
 from tools.studies.cluster import Run
 from tools.studies.errors import StudyError
-from tools.studies.files import claim
+from tools.studies.results import claim
 from voiceid.errors import AudioError
 from voiceid.models.store import find_model
 

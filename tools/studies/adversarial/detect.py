@@ -19,7 +19,7 @@ from tools.studies.adversarial.config import Study, read_study
 from tools.studies.adversarial.scores import Floats, Scores, score_all
 from tools.studies.cluster import Run
 from tools.studies.errors import StudyError
-from tools.studies.files import write_json
+from tools.studies.results import write_json
 from tools.train import metrics
 from voiceid.models.store import find_model
 

@@ -13,7 +13,7 @@ from tools.studies.adversarial.config import GENUINE, Study, read_study
 from tools.studies.adversarial.detect import RESULT
 from tools.studies.adversarial.scores import Scores, read_scores
 from tools.studies.errors import StudyError
-from tools.studies.files import read_json, whole_file
+from tools.studies.results import read_json, whole_file
 
 KINDS = ("all", "target", "nontarget")
 

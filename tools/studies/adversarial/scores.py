@@ -20,7 +20,7 @@ from tools.studies.adversarial.speech import read_utterance, to_pcm
 from tools.studies.adversarial.vocode import copies_folder, copy_path
 from tools.studies.cluster import Run
 from tools.studies.errors import StudyError
-from tools.studies.files import write_rows
+from tools.studies.results import write_rows
 from voiceid.audio import read_waveform
 from voiceid.errors import AudioError
 from voiceid.models.store import find_model

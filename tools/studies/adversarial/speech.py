@@ -8,7 +8,7 @@ import numpy as np
 import soundfile
 from numpy.typing import NDArray
 
-from tools.studies.files import whole_file
+from tools.studies.results import whole_file
 from voiceid.audio import prepare, read_waveform
 from voiceid.errors import AudioError
 from voiceid.types import SAMPLE_RATE, Samples, Utterance, Waveform

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tools.studies.errors import StudyError
-from tools.studies.files import whole_file
+from tools.studies.results import whole_file
 
 
 @dataclass(frozen=True, slots=True)

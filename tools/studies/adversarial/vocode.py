@@ -20,7 +20,7 @@ from tools.studies.adversarial.config import Study, read_study
 from tools.studies.adversarial.speech import read_utterance, to_pcm, write_pcm
 from tools.studies.adversarial.transforms import fingerprint, load_transform
 from tools.studies.cluster import Run
-from tools.studies.files import claim
+from tools.studies.results import claim
 from voiceid.errors import AudioError
 
 
