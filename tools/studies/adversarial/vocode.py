@@ -41,6 +41,8 @@ class Copier:
             return str(error)
         with torch.no_grad():
             copy = load_transform(self.transform)(torch.from_numpy(utterance.samples))
+        if not torch.isfinite(copy).all():
+            return f"{case.recording}: {self.transform} gave samples that are not numbers"
         write_pcm(path, to_pcm(copy.numpy()))
         return ""
 

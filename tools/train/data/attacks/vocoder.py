@@ -147,7 +147,7 @@ def load_vocoder(name: str) -> tuple[MelSpectrogram, torch.nn.Module]:
         raise SystemExit(f"{path}: no such vocoder; run python -m tools.train.data.attacks.vocoder {name} first")
     vocoder = generator(SHAPES[name])
     vocoder.load_state_dict(torch.load(path, weights_only=True)["generator"])
-    return MelSpectrogram(SHAPES[name]), vocoder.eval()
+    return MelSpectrogram(SHAPES[name]), vocoder.eval().requires_grad_(False)
 
 
 def checkpoint(name: str) -> Path:
