@@ -162,7 +162,8 @@ def study(tmp_path: Path, corpus: Path) -> Path:
     """A study of two people of the corpus, with its lists, on a narrow network."""
     index = read_index(corpus / "index.csv")
     for speaker, name in (("ls121", "ada"), ("ls260", "bob")):
-        own = [one for one in index if one.speaker == speaker and one.path.suffix == ".flac" and one.seconds > 3]
+        spoken = [one for one in index if one.speaker == speaker and one.kind == "bonafide" and one.seconds > 3]
+        own = [one for one in spoken if one.path.suffix == ".flac"]
         for i, one in enumerate(own[:3], start=1):
             samples, rate = soundfile.read(one.path, stop=round(2.5 * SAMPLE_RATE))
             (tmp_path / "data" / name).mkdir(parents=True, exist_ok=True)
