@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -58,7 +58,7 @@ class Study:
     attacks: tuple[Attack, ...] = ()
     recorded: tuple[Recorded, ...] = ()
     card: str = ModelSettings().identity
-    false_positives: tuple[float, ...] = field(default=FALSE_POSITIVES)
+    false_positives: tuple[float, ...] = FALSE_POSITIVES
 
 
 def read_study(path: Path) -> Study:

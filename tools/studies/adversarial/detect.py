@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tools.studies import cluster
-from tools.studies.adversarial.conditions import conditions
+from tools.studies.adversarial.conditions import Condition, conditions
 from tools.studies.adversarial.config import Study, read_study
 from tools.studies.adversarial.scores import Floats, Scores, score_all
 from tools.studies.cluster import Run
@@ -41,8 +41,7 @@ def detect_all(study: Study, run: Run = map) -> dict[str, Any]:
     measured = {}
     for condition in others:
         scores = score_all(study, condition, run)
-        options = {} if condition.attack is None else {**asdict(condition.attack), "epsilon": condition.epsilon}
-        measured[condition.name] = options | _attacked(genuine, scores, limit, study.false_positives)
+        measured[condition.name] = _options(condition) | _attacked(genuine, scores, limit, study.false_positives)
     result = {
         "card": {"name": study.card, "sha256": find_model(study.card, "identity").card.sha256},
         "genuine": _genuine(genuine, limit, study.false_positives),
@@ -77,6 +76,13 @@ def area_under_roc(genuine: Floats, adversarial: Floats) -> float:
 def equal_error_rate(scores: Floats, target: NDArray[np.bool_]) -> float | None:
     """EER of trials of both kinds, above 0.5 where the decisions are turned round; None where there is one kind."""
     return metrics.eer(scores[target], scores[~target]) if target.any() and not target.all() else None
+
+
+def _options(condition: Condition) -> dict[str, Any]:
+    """How the study's own attack was made; nothing where others made it."""
+    if condition.attack is None:
+        return {}
+    return {**asdict(condition.attack), "trials": str(condition.attack.trials), "epsilon": condition.epsilon}
 
 
 def _genuine(genuine: Scores, limit: float, rates: Sequence[float]) -> dict[str, Any]:

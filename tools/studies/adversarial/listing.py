@@ -102,7 +102,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     if not arguments.index.is_file():
         raise StudyError(f"{arguments.index}: no such index")
-    items, root, longest = read_index(arguments.index), arguments.index.parent, arguments.max_seconds
+    try:
+        items = read_index(arguments.index)
+    except (KeyError, ValueError) as error:
+        raise StudyError(f"{arguments.index}: not an index in the corpus format ({error!r})") from error
+    root, longest = arguments.index.parent, arguments.max_seconds
     fitting = [item for item in items if longest is None or item.seconds <= longest]
     own = [item for item in fitting if item.kind == "bonafide" and item.set in arguments.sets]
     people = by_speaker(own, arguments.seed)

@@ -54,8 +54,8 @@ def tables(result: dict[str, Any], transforms: tuple[str, ...]) -> str:
     for name, part in {GENUINE: genuine, **attacks}.items():
         snr = part.get("snr_db")
         eers = [part["eer"], *(part["transforms"][transform]["eer"] for transform in transforms)]
-        shown = "" if snr is None else f"{snr['median']:.1f}"
-        lines.append(_row(name, f"{part['n_target']} + {part['n_nontarget']}", shown, *map(_percent, eers)))
+        median = "" if snr is None else f"{snr['median']:.1f}"
+        lines.append(_row(name, f"{part['n_target']} + {part['n_nontarget']}", median, *map(_percent, eers)))
     for rate in next(iter(genuine["transforms"].values()))["thresholds"]:
         lines += ["", f"# Detection rates at a false positive rate of {float(rate):.1%}", ""]
         lines += [_row("condition", "trials", *transforms), _rule(2, transforms)]

@@ -90,7 +90,7 @@ class GriffinLim:
             spectrum = (inverse @ (filters @ spectrum)).clamp_min(1e-5)
         with torch.no_grad():
             random = np.random.default_rng(0)
-            found = griffin_lim.reconstruct(spectrum.numpy(), GRID, len(utterance), ITERATIONS, random)
+            found = griffin_lim.reconstruct(spectrum.detach().numpy(), GRID, len(utterance), ITERATIONS, random)
             phase = self._analyse(torch.from_numpy(found), window).angle()
         return torch.istft(torch.polar(spectrum, phase), GRID.size, GRID.hop, window=window, length=len(utterance))
 
