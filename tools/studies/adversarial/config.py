@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Literal
 
 from tools.studies.errors import StudyError
-from voiceid.settings import ModelSettings, from_table
+from voiceid.settings import ModelSettings
+from voiceid.tables import from_table
 
 GENUINE = "genuine"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
