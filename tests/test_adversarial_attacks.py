@@ -95,7 +95,7 @@ def test_a_card_becomes_a_differentiable_model(card: Path, model: SpeakerModel) 
     np.testing.assert_allclose(ours, IdentityModel(find_model(str(card), "identity")).embed(samples), atol=1e-4)
 
 
-def test_the_shipped_model_takes_one_person_for_another(corpus: Path) -> None:
+def test_the_shipped_model_is_deceived(corpus: Path) -> None:
     victim, impostor = (sorted((corpus / "ls-test-clean" / name).glob("*.flac"))[0] for name in ("ls121", "ls260"))
     judge = IdentityModel(find_model("identity-pi", "identity"))
     reference = judge.embed(read_utterance(victim)[1].net_speech())
@@ -105,7 +105,7 @@ def test_the_shipped_model_takes_one_person_for_another(corpus: Path) -> None:
     objective = Deception(model, torch.from_numpy(reference), Cut.of(waveform.samples), target=False)
     attacked = Waveform((bim(objective, genuine, (8.0,), 1.0)[8.0] / 32_768).astype(np.float32), Source.FILE)
     before, after = (float(reference @ judge.embed(one.net_speech())) for one in (utterance, prepare(attacked)))
-    assert after > before + 0.2
+    assert after > before + 0.1
 
 
 def test_models_that_cannot_be_attacked_say_why(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def bim(objective: Objective, pcm: Pcm, epsilons: Sequence[float], alpha: float)
     original = torch.from_numpy(pcm.astype(np.float32))
     noise = torch.zeros_like(original)
     stops = {epsilon: steps_for(epsilon, alpha) for epsilon in epsilons}
-    found = {}
+    found: dict[float, Pcm] = {}
     for step in range(1, max(stops.values()) + 1):
         noise = _in_range(original, noise + alpha * _sign(objective, original + noise))
         found |= {epsilon: _finish(original, noise, epsilon) for epsilon, stop in stops.items() if stop == step}

@@ -66,5 +66,5 @@ def operating_points(genuine: Floats, adversarial: Floats) -> tuple[Floats, Floa
 def _histogram(axis: Axes, values: Floats, edges: Floats, colour: str, label: str) -> None:
     if len(values):
         weights = np.full(len(values), 1 / len(values))
-        axis.hist(values, edges, weights=weights, color=colour, alpha=0.55, label=f"{label} ({len(values)})")
+        axis.hist(values, edges.tolist(), weights=weights, color=colour, alpha=0.55, label=f"{label} ({len(values)})")
         axis.set_ylabel("share of trials", fontsize=8)
