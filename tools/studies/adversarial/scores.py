@@ -25,6 +25,7 @@ from voiceid.audio import read_waveform
 from voiceid.errors import AudioError
 from voiceid.models.store import find_model
 from voiceid.scoring.identity import Embedding, IdentityModel
+from voiceid.types import Samples, Waveform
 
 Floats = NDArray[np.float64]
 FIXED = ("trial", "target", "snr_db", "none")
@@ -50,27 +51,38 @@ class Scores:
 
 @dataclass(frozen=True, slots=True)
 class Scorer:
-    """Scores one case: its row of the table."""
+    """Scores the cases of one recording: their rows of the table."""
 
     study: Study
     condition: str
 
-    def __call__(self, case: Case) -> tuple[str | float, ...]:
-        study, key = self.study, case.trial.key
+    def __call__(self, cases: Sequence[Case]) -> list[tuple[str | float, ...]]:
+        card, data = self.study.card, self.study.data
+        waveform, embeddings = self._embed(cases[0])
+        snr = self._snr(cases[0], waveform.samples)
+        rows = []
+        for case in cases:
+            reference = _reference(card, data, case.trial.enrolment)
+            scores = [float(reference @ embedding) for embedding in embeddings]
+            if not np.isfinite(scores).all():
+                raise StudyError(f"'{case.trial}': card {card!r} gave a score that is not a number")
+            rows.append((case.trial.key, int(case.trial.target), snr, *scores))
+        return rows
+
+    def _embed(self, case: Case) -> tuple[Waveform, list[Embedding]]:
+        """The recording, its embedding, and those of its copies."""
+        model = _model(self.study.card)
         waveform, utterance = read_utterance(case.recording)
-        reference = _reference(study.card, study.data, case.trial.enrolment)
-        scores = [float(reference @ _model(study.card).embed(utterance.net_speech()))]
-        for transform in study.transforms:
-            path = copy_path(copies_folder(study, transform, self.condition), case)
+        embeddings = [model.embed(utterance.net_speech())]
+        for transform in self.study.transforms:
+            path = copy_path(copies_folder(self.study, transform, self.condition), case)
             copy = read_waveform(path).samples
             if len(copy) != len(utterance.samples):
                 raise StudyError(f"{path}: not a copy of the utterance in {case.recording}; remove it, run 'vocode'")
-            scores.append(float(reference @ _model(study.card).embed(replace(utterance, samples=copy).net_speech())))
-        if not np.isfinite(scores).all():
-            raise StudyError(f"'{case.trial}': card {study.card!r} gave a score that is not a number")
-        return (key, int(case.trial.target), self._snr(case, waveform.samples), *scores)
+            embeddings.append(model.embed(replace(utterance, samples=copy).net_speech()))
+        return waveform, embeddings
 
-    def _snr(self, case: Case, samples: NDArray[np.float32]) -> float:
+    def _snr(self, case: Case, samples: Samples) -> float:
         if case.original == case.recording:
             return float("nan")
         return snr_db(to_pcm(read_waveform(case.original).samples), to_pcm(samples))
@@ -83,9 +95,10 @@ def score_all(study: Study, condition: Condition, run: Run = map) -> Scores:
         StudyError: a recording or copy is missing or unfit.
     """
     try:
-        done = run(Scorer(study, condition.name), condition.cases)
-        progress = tqdm(done, total=len(condition.cases), desc=condition.name, unit="trial", disable=None)
-        rows = sorted(progress, key=lambda row: str(row[0]))
+        groups = _by_recording(condition)
+        done = run(Scorer(study, condition.name), groups)
+        progress = tqdm(done, total=len(groups), desc=condition.name, unit="file", disable=None)
+        rows = sorted((row for some in progress for row in some), key=lambda row: str(row[0]))
     except AudioError as error:
         raise StudyError(
             f"{condition.name}: {error}; run the steps before again, or take it out of the list"
@@ -109,6 +122,14 @@ def read_scores(path: Path, transforms: Sequence[str]) -> Scores:
         raise StudyError(f"{path}: not a table of scores of this study ({error!r}); run 'detect' again") from error
     copied = {name: columns[name] for name in transforms}
     return Scores(columns["target"] == 1, columns["snr_db"], columns["none"], copied)
+
+
+def _by_recording(condition: Condition) -> list[list[Case]]:
+    """The cases of each recording together: it is embedded once."""
+    groups: dict[str, list[Case]] = {}
+    for case in condition.cases:
+        groups.setdefault(case.copy, []).append(case)
+    return list(groups.values())
 
 
 @lru_cache(maxsize=2)
