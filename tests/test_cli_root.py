@@ -170,6 +170,7 @@ def test_closed_standard_streams_are_told_and_no_file_takes_their_place(tmp_path
 def test_an_interrupt_while_modules_load_ends_with_one_line_and_code_130(tmp_path: Path, module: str) -> None:
     script = (
         "import os, signal, sys\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # the test itself may run where it is ignored
         "class Interrupting:\n"
         "    def find_spec(self, name, path=None, target=None):\n"
         f"        if name == {module!r}:\n            os.kill(os.getpid(), signal.SIGINT)\n"

@@ -178,7 +178,7 @@ def measure(genuine: Trials, attacks: Trials) -> dict[str, Any]:
 def draft_card(name: str, **changes: Any) -> Card:
     """A card without what is measured."""
     fields: dict[str, Any] = {
-        "schema": SCHEMA, "name": name, "role": "spoofing", "version": "1.0.0", "file": f"{name}.onnx", "sha256": "",
+        "schema": SCHEMA, "name": name, "role": "spoofing", "version": "1.1.0", "file": f"{name}.onnx", "sha256": "",
         "description": "Genuine or artificial speech: AASIST's graph attention on a strided log spectrogram, with a "
         "linear read-out of statistics of every level beside it.",
         "inputs": {}, "outputs": {}, "sample_rate": SAMPLE_RATE, "frontend": "waveform", "level_dbfs": SPEECH_DBFS,

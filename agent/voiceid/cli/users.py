@@ -145,7 +145,8 @@ def _local_users(context: Context) -> list[dict[str, Any]]:
 
 def _local_user(context: Context, name: str) -> dict[str, Any]:
     vault = open_vault(context.settings())
-    return {"user": plain(vault.load_template(name)), "credentials": [plain(c) for c in vault.credentials(name)]}
+    template = vault.load_template(name)
+    return {"user": template.facts(), "credentials": [plain(c) for c in vault.credentials(name)]}
 
 
 def _summary(credential: dict[str, Any]) -> dict[str, str]:

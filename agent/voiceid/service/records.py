@@ -49,17 +49,8 @@ class Records:
 
     def show_user(self, call: Call) -> dict[str, Any]:
         template = self._vault.load_template(call.params["user"])
-        facts = {
-            "name": template.name,
-            "created": template.created,
-            "net_speech": template.net_speech,
-            "utterance_count": template.utterance_count,
-            "model_name": template.model_name,
-            "model_sha256": template.model_sha256,
-            "owner_uid": template.owner_uid,
-        }
         credentials = [credential_facts(None, c) for c in self._vault.credentials(template.name)]
-        return {"user": facts, "credentials": credentials}
+        return {"user": template.facts(), "credentials": credentials}
 
     def delete_user(self, call: Call) -> dict[str, Any]:
         name = call.params["user"]

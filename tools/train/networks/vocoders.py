@@ -1,8 +1,9 @@
-"""Neural vocoders: log-mel spectrogram to waveform, by transposed convolutions or by a predicted spectrum.
+"""Neural vocoders: log-mel spectrogram to waveform, by transposed convolutions, a predicted spectrum, or shaped noise.
 
-Two kinds whose traces differ: upsampling networks as HiFi-GAN's (Kong et al., NeurIPS 2020, arXiv 2010.05646) and
+Three kinds whose traces differ: upsampling networks as HiFi-GAN's (Kong et al., NeurIPS 2020, arXiv 2010.05646),
 frame-rate networks that predict magnitude and phase for an inverse transform, as Vocos (Siuzdak, ICLR 2024, arXiv
-2306.00814); both much narrower than the originals, so that they learn on a CPU.
+2306.00814), and Parallel WaveGAN (:mod:`tools.train.networks.parallel_wavegan`); all much narrower than the originals,
+so that they learn on a CPU.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.parametrizations import weight_norm
 
+from tools.train.networks.parallel_wavegan import ParallelWaveGan
 from voiceid.types import SAMPLE_RATE
 
 LEAK = 0.1
@@ -26,17 +28,18 @@ LEAK = 0.1
 class VocoderShape:
     """One vocoder: its kind, the spectrogram that it hears, and its sizes.
 
-    ``width`` is the channels at frame rate. ``strides`` multiply to ``hop`` for "upsampling"; for "spectral" they only
-    tell how many blocks there are.
+    ``width`` is the channels at frame rate. ``strides`` multiply to ``hop`` for "upsampling" and "parallel"; for
+    "spectral" they only tell how many blocks there are.
     """
 
-    kind: Literal["upsampling", "spectral"]
+    kind: Literal["upsampling", "spectral", "parallel"]
     hop: int
     fft: int
     bands: int
     top_hertz: float
     width: int
     strides: tuple[int, ...]
+    bottom_hertz: float = 0.0
 
 
 SHAPES: dict[str, VocoderShape] = {
@@ -44,6 +47,7 @@ SHAPES: dict[str, VocoderShape] = {
     "upsampling-160": VocoderShape("upsampling", 160, 512, 80, 7_600.0, 160, (5, 4, 4, 2)),
     "spectral-160": VocoderShape("spectral", 160, 640, 100, 8_000.0, 256, (1,) * 8),
     "spectral-256": VocoderShape("spectral", 256, 1024, 80, 7_600.0, 224, (1,) * 6),
+    "parallel-200": VocoderShape("parallel", 200, 800, 80, 7_600.0, 24, (5, 5, 8), 80.0),
 }
 
 
@@ -54,7 +58,9 @@ class MelSpectrogram(nn.Module):
         super().__init__()
         self.fft, self.hop = shape.fft, shape.hop
         self.register_buffer("window", torch.hann_window(shape.fft), persistent=False)
-        triangles = librosa.filters.mel(sr=SAMPLE_RATE, n_fft=shape.fft, n_mels=shape.bands, fmax=shape.top_hertz)
+        triangles = librosa.filters.mel(
+            sr=SAMPLE_RATE, n_fft=shape.fft, n_mels=shape.bands, fmin=shape.bottom_hertz, fmax=shape.top_hertz
+        )
         self.register_buffer("bands", torch.from_numpy(triangles), persistent=False)
         self.window: Tensor
         self.bands: Tensor
@@ -137,4 +143,6 @@ class Spectral(nn.Module):
 
 def generator(shape: VocoderShape) -> nn.Module:
     """The generator of ``shape``, with random weights."""
+    if shape.kind == "parallel":
+        return ParallelWaveGan(shape.bands, shape.width, shape.strides)
     return Upsampling(shape) if shape.kind == "upsampling" else Spectral(shape)

@@ -44,11 +44,11 @@ class CamPlusPlus:
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
         self._device = torch.device(device)
-        self._network = module.CAMPPlus(feat_dim=80, embedding_size=DIMENSION, memory_efficient=False)
-        self._network.load_state_dict(torch.load(folder / CHECKPOINT, map_location="cpu", weights_only=True))
+        self.network = module.CAMPPlus(feat_dim=80, embedding_size=DIMENSION, memory_efficient=False)
+        self.network.load_state_dict(torch.load(folder / CHECKPOINT, map_location="cpu", weights_only=True))
         # The published model has no activation after its embedding layer; the wheel's copy of the network adds one.
-        self._network.xvector.dense.nonlinear.relu = torch.nn.Identity()
-        self._network.eval().to(self._device)
+        self.network.xvector.dense.nonlinear.relu = torch.nn.Identity()
+        self.network.eval().to(self._device)
 
     def embed(self, samples: Samples) -> NDArray[np.float32]:
         """float32 (n,) at 16 kHz, n >= 0.3 s, to float32 (192,)."""
@@ -58,7 +58,7 @@ class CamPlusPlus:
     def embed_batch(self, batch: NDArray[np.float32]) -> NDArray[np.float32]:
         """float32 (B, n) at 16 kHz to float32 (B, 192)."""
         features = torch.from_numpy(np.stack([kaldi_fbank(samples) for samples in batch])).to(self._device)
-        embeddings: NDArray[np.float32] = self._network(features).float().cpu().numpy()
+        embeddings: NDArray[np.float32] = self.network(features).float().cpu().numpy()
         return embeddings
 
 

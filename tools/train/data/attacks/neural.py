@@ -9,6 +9,7 @@ another architecture. ``python -m tools.train.data.attacks.neural`` trains them 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -132,12 +133,25 @@ def dev_copy(samples: Samples, random: np.random.Generator) -> Samples:
 
 def _copy(samples: Samples, random: np.random.Generator, seeds: range) -> Samples:
     coder = _load(int(random.choice(list(seeds))))
+
+    def disturb(code: Tensor) -> Tensor:
+        return code + random.uniform(0, 0.1) * torch.from_numpy(random.standard_normal(code.shape)).float()
+
+    return _through(coder, samples, disturb)
+
+
+def code_and_decode(samples: Samples, seed: int) -> Samples:
+    """The copy by the coder of ``seed``, its code undisturbed."""
+    return _through(_load(seed), samples, lambda code: code)
+
+
+def _through(coder: Coder, samples: Samples, change: Callable[[Tensor], Tensor]) -> Samples:
+    """Encode ``samples`` at the level of training, ``change`` the code, and decode it."""
     gain = 0.05 / (float(np.sqrt(np.mean(samples**2))) + 1e-6)
     padded = np.pad(samples * np.float32(gain), (0, -len(samples) % coder.stride))
     with torch.inference_mode():
         code = torch.tanh(coder.encoder(torch.from_numpy(padded)[None, None]))
-        code = code + random.uniform(0, 0.1) * torch.from_numpy(random.standard_normal(code.shape)).float()
-        decoded = coder.decoder(code)[0, 0].numpy()
+        decoded = coder.decoder(change(code))[0, 0].numpy()
     return (decoded[: len(samples)] / gain).astype(np.float32)
 
 

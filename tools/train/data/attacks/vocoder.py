@@ -25,7 +25,7 @@ from tools.train.networks.vocoders import SHAPES, MelSpectrogram, generator
 from voiceid.types import SAMPLE_RATE, Samples
 
 SEGMENT = 10_240
-"""Samples of a training segment: a multiple of every hop."""
+"""Samples of a training segment: every vocoder gives back at least as many."""
 BATCH = 8
 SPECTRAL_SHARE = 0.65
 """Share of the steps before the discriminators join in."""
@@ -45,7 +45,7 @@ class Trainer:
 
     def __init__(self, name: str, steps: int) -> None:
         torch.manual_seed(0)
-        self.path, self.steps, self.step = _checkpoint(name), steps, 0
+        self.path, self.steps, self.step = checkpoint(name), steps, 0
         self.mel = MelSpectrogram(SHAPES[name])
         self.generator, self.discriminators = generator(SHAPES[name]), Discriminators()
         self.optimiser = torch.optim.AdamW(self.generator.parameters(), RATE, betas=(0.8, 0.99))
@@ -126,7 +126,7 @@ def copier(name: str) -> partial[Samples]:
 def _copy(name: str, samples: Samples, random: np.random.Generator) -> Samples:
     """float32 (n,) to its copy: as by a vocoder of a random native rate, which puts its traces at other frequencies,
     and now and then from a spectrogram as blurred as a synthesizer predicts it."""
-    mel, vocoder = _load(name)
+    mel, vocoder = load_vocoder(name)
     rate = int(random.choice(NATIVE_RATES))
     native = soxr.resample(samples, SAMPLE_RATE, rate)
     gain = np.float32(RMS / (float(np.sqrt(np.mean(samples**2))) + 1e-6))
@@ -138,16 +138,22 @@ def _copy(name: str, samples: Samples, random: np.random.Generator) -> Samples:
 
 
 @cache
-def _load(name: str) -> tuple[MelSpectrogram, torch.nn.Module]:
-    path = _checkpoint(name) if _checkpoint(name).exists() else KEPT / f"vocoder-{name}.pt"
+def load_vocoder(name: str) -> tuple[MelSpectrogram, torch.nn.Module]:
+    """The spectrogram that the trained vocoder ``name`` hears, and its generator.
+
+    Raises:
+        SystemExit: it was not trained yet.
+    """
+    path = checkpoint(name) if checkpoint(name).exists() else KEPT / f"vocoder-{name}.pt"
     if not path.exists():
         raise SystemExit(f"{path}: no such vocoder; run python -m tools.train.data.attacks.vocoder {name} first")
     vocoder = generator(SHAPES[name])
     vocoder.load_state_dict(torch.load(path, weights_only=True)["generator"])
-    return MelSpectrogram(SHAPES[name]), vocoder.eval()
+    return MelSpectrogram(SHAPES[name]), vocoder.eval().requires_grad_(False)
 
 
-def _checkpoint(name: str) -> Path:
+def checkpoint(name: str) -> Path:
+    """Where the vocoder ``name`` is kept."""
     return attack_folder("vocoders") / f"{name}.pt"
 
 

@@ -1,0 +1,219 @@
+"""The study of adversarial samples from lists of trials to the report, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from tests.adversarial_helpers import write_identity
+from tools.studies.adversarial.__main__ import main
+from tools.studies.adversarial.config import read_study
+from tools.studies.adversarial.detect import area_under_roc, detection_rate, equal_error_rate, threshold
+from tools.studies.adversarial.figures import operating_points
+from tools.studies.adversarial.listing import balanced, by_speaker, genuine_trials, recorded_trials
+from tools.studies.adversarial.trials import Trial, read_trials, write_trials
+from tools.studies.errors import StudyError
+from tools.train.data.corpus import Item, read_index
+from voiceid.types import SAMPLE_RATE
+
+TRIALS = (
+    Trial(True, ("ada/1.wav", "ada/2.wav"), "ada/3.wav"),
+    Trial(False, ("ada/1.wav", "ada/2.wav"), "bob/3.wav"),
+    Trial(True, ("bob/1.wav",), "bob/3.wav"),
+    Trial(False, ("bob/1.wav",), "ada/3.wav"),
+)
+
+
+def item(name: str, speaker: str, kind: str = "bonafide", note: str = "", pair: str = "") -> Item:
+    return Item(Path("/data") / name, "set", speaker, "", kind, pair, 3.0, "A", note)
+
+
+PEOPLE = [item(f"{name}/{i}.wav", name) for name in ("ada", "bob", "cyd") for i in range(5)]
+
+
+def test_lists_are_written_as_voxceleb_writes_them(tmp_path: Path) -> None:
+    path = tmp_path / "trials.txt"
+    write_trials(path, TRIALS)
+    assert path.read_text().splitlines()[1] == "0 ada/1.wav,ada/2.wav bob/3.wav"
+    assert read_trials(path) == TRIALS
+    assert len({trial.key for trial in TRIALS}) == len(TRIALS)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "no trials"),
+        ("1 a.wav", "line 1: '1 a.wav' is not"),
+        ("2 a.wav b.wav", "with label 1"),
+        ("1 a.wav,b.wav b.wav", "b.wav is enrolled and tried"),
+        ("1 a.wav b.wav\n1 a.wav b.wav", "listed twice"),
+    ],
+)
+def test_bad_lists_are_refused(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "trials.txt").write_text(text)
+    with pytest.raises(StudyError, match=message):
+        read_trials(tmp_path / "trials.txt")
+    with pytest.raises(StudyError, match="cannot be read"):
+        read_trials(tmp_path / "absent.txt")
+
+
+def test_genuine_trials_keep_enrolment_and_tests_apart() -> None:
+    options = {"enrolment": 2, "tests": 3, "impostors": 1, "seed": 0}
+    trials = genuine_trials(by_speaker(PEOPLE, 0), Path("/data"), **options)
+    assert sum(trial.target for trial in trials) == sum(not trial.target for trial in trials) == 9
+    for trial in trials:
+        (owner,) = {name.partition("/")[0] for name in trial.enrolment}
+        assert trial.target == (owner == trial.test.partition("/")[0])
+        assert trial.test not in trial.enrolment
+    assert trials == genuine_trials(by_speaker(PEOPLE, 0), Path("/data"), **options)
+    chosen = balanced(trials, 4, 0)
+    assert sum(trial.target for trial in chosen) == len(chosen) - 4 == 4
+    with pytest.raises(StudyError, match="0 speakers have more than 5"):
+        genuine_trials(by_speaker(PEOPLE, 0), Path("/data"), **{**options, "enrolment": 5})
+
+
+def test_recorded_attacks_are_tried_against_whom_they_aim_at() -> None:
+    people = by_speaker(PEOPLE, 0)
+    attacks = [
+        item("adv/1.flac", "ada", "adversarial", "true speaker ada, attack target bob; perturbation ada_bob"),
+        item("adv/2.flac", "ada", "adversarial", "black-box", pair=f"set/{people['ada'][0].path.name}"),
+        item("adv/3.flac", "ada", "adversarial", "attack target eve"),
+    ]
+    trials, dropped = recorded_trials(attacks, people, Path("/data"), 2)
+    assert dropped == 1
+    assert [(trial.target, trial.test) for trial in trials] == [(False, "adv/1.flac"), (True, "adv/2.flac")]
+    assert trials[0].enrolment[0].startswith("bob/")
+    assert people["ada"][0].path.relative_to("/data").as_posix() not in trials[1].enrolment
+
+
+def test_the_threshold_lets_no_more_genuine_samples_through_than_asked() -> None:
+    genuine = np.random.default_rng(0).permutation(np.arange(1.0, 101.0))
+    for rate, expected in ((0.05, 95.0), (0.01, 99.0), (0.005, 100.0), (0.001, 100.0)):
+        assert threshold(genuine, rate) == expected
+        assert np.mean(genuine > threshold(genuine, rate)) <= rate
+    found = detection_rate(np.array([94.0, 95.0, 96.0, 200.0]), 95.0)
+    assert (found["rate"], found["detected"], found["trials"]) == (0.5, 2, 4)
+    assert detection_rate(np.zeros(0), 1.0)["rate"] is None
+
+
+def test_measures_of_detection() -> None:
+    assert area_under_roc(np.array([1.0, 2.0]), np.array([2.0, 3.0])) == pytest.approx(7 / 8)
+    target = np.array([True, True, False, False])
+    assert equal_error_rate(np.array([0.1, 0.2, 0.8, 0.9]), target) == 1.0
+    assert equal_error_rate(np.array([0.9, 0.8, 0.2, 0.1]), target) == 0.0
+    assert equal_error_rate(np.array([0.9, 0.8]), np.array([True, True])) is None
+    false, detected = operating_points(np.array([1.0, 2.0]), np.array([2.0, 3.0]))
+    np.testing.assert_allclose(false, [0, 0, 0.5, 1])
+    np.testing.assert_allclose(detected, [0, 0.5, 1, 1])
+
+
+STUDY = """
+output = "{folder}/study"
+data = "{data}"
+trials = "{folder}/trials.txt"
+transforms = ["lowpass-2000", "quantise-7"]
+card = "{card}"
+
+[[attacks]]
+name = "bim"
+trials = "{folder}/trials.txt"
+epsilons = [2, 4]
+
+[[attacks]]
+name = "pgd"
+method = "pgd"
+trials = "{folder}/trials.txt"
+epsilons = [3]
+alpha = 1.5
+transform = "lowpass-2000"
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("epsilons = [3]", "epsilons = [0.5]", "epsilons must be at least 1"),
+        ("alpha = 1.5", "alpha = 0", "alpha must be positive"),
+        ("epsilons = [2, 4]", "steps = 3", "steps are for method 'pgd'"),
+        ('"quantise-7"', '"lowpass-2000"', "none twice"),
+        ('name = "bim"', 'name = "a/b"', "'a/b-2' is not of letters"),
+        ("epsilons = [2, 4]", "epsilons = [2, 2]", "'bim-2' is named twice"),
+        ('method = "pgd"', 'method = "cw"', "use one of 'bim', 'pgd'"),
+        ("alpha = 1.5", "beta = 1", "unknown key 'beta'"),
+        ("output =", "output", "cannot be read as TOML"),
+    ],
+)
+def test_bad_studies_are_refused(tmp_path: Path, old: str, new: str, message: str) -> None:
+    path = tmp_path / "study.toml"
+    text = STUDY.format(folder=tmp_path, data=tmp_path, card="narrow")
+    path.write_text(text)
+    assert [attack.condition(3.0) for attack in read_study(path).attacks] == ["bim-3", "pgd-3"]
+    path.write_text(text.replace(old, new))
+    with pytest.raises(StudyError, match=message):
+        read_study(path)
+
+
+@pytest.fixture
+def study(tmp_path: Path, corpus: Path) -> Path:
+    """A study of two people of the corpus, with its lists, on a narrow network."""
+    index = read_index(corpus / "index.csv")
+    for speaker, name in (("ls121", "ada"), ("ls260", "bob")):
+        spoken = [one for one in index if one.speaker == speaker and one.kind == "bonafide" and one.seconds > 3]
+        own = [one for one in spoken if one.path.suffix == ".flac"]
+        for i, one in enumerate(own[:3], start=1):
+            samples, rate = soundfile.read(one.path, stop=round(2.5 * SAMPLE_RATE))
+            (tmp_path / "data" / name).mkdir(parents=True, exist_ok=True)
+            soundfile.write(tmp_path / "data" / name / f"{i}.wav", samples, rate)
+    write_trials(tmp_path / "trials.txt", TRIALS)
+    path = tmp_path / "study.toml"
+    card = write_identity(tmp_path / "card")
+    path.write_text(STUDY.format(folder=tmp_path, data=tmp_path / "data", card=card))
+    return path
+
+
+def test_a_study_runs_from_one_file_and_resumes(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    output = study.parent / "study"
+    assert main(["run", str(study), "--workers", "1"]) == 0
+    result = json.loads((output / "detection.json").read_text())
+    assert set(result["attacks"]) == {"bim-2", "bim-4", "pgd-3"}
+    strong, weak = result["attacks"]["bim-4"], result["attacks"]["bim-2"]
+    assert strong["snr_db"]["median"] < weak["snr_db"]["median"]
+    assert (strong["n_target"], strong["n_nontarget"]) == (2, 2)
+    assert strong["transforms"]["quantise-7"]["detection"]["0.05"]["all"]["trials"] == 4
+    assert not result["genuine"]["transforms"]["lowpass-2000"]["thresholds"]["0.05"]["supported"]
+    report = (output / "report.md").read_text()
+    assert "| pgd-3 | 2 + 2 |" in report
+    assert "too few genuine trials" in report
+    assert (output / "figures" / "roc.svg").stat().st_size > 0
+    assert (output / "figures" / "variation-bim-4.png").read_bytes().startswith(b"\x89PNG")
+
+    made = {path: path.stat().st_mtime_ns for path in output.rglob("*.flac")}
+    assert len(made) == 3 * 4 + 2 * (2 + 3 * 4)
+    lost = next(iter((output / "audio" / "bim-2").glob("*.flac")))
+    before = lost.read_bytes()
+    lost.unlink()
+    assert main(["vocode", str(study), "--workers", "1"]) == 2
+    assert "1 of 4 recordings are missing" in capsys.readouterr().err
+    assert main(["run", str(study), "--workers", "1"]) == 0
+    assert lost.read_bytes() == before
+    untouched = [path for path in made if path.name != lost.name]
+    assert all(path.stat().st_mtime_ns == made[path] for path in untouched)
+
+    study.write_text(study.read_text().replace("alpha = 1.5", "alpha = 1.0"))
+    assert main(["attack", str(study), "--workers", "1"]) == 2
+    assert "holds files made with" in capsys.readouterr().err
+
+
+def test_recordings_that_cannot_be_used_are_named(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    soundfile.write(study.parent / "data" / "bob" / "3.wav", np.zeros(SAMPLE_RATE), SAMPLE_RATE)
+    assert main(["attack", str(study), "--workers", "1"]) == 1
+    error = capsys.readouterr().err
+    assert "failed: '0 ada/1.wav,ada/2.wav bob/3.wav'" in error
+    assert "0.00 s of speech" in error
+    assert main(["detect", str(study), "--workers", "1"]) == 2
+    assert main(["report", str(study)]) == 2
+    assert "detection.json: not a readable result file" in capsys.readouterr().err

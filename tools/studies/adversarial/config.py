@@ -1,0 +1,101 @@
+"""A whole study in one TOML file, which every step reads."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from tools.studies.errors import StudyError
+from voiceid.settings import ModelSettings
+from voiceid.tables import from_table
+
+GENUINE = "genuine"
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+FALSE_POSITIVES = (0.05, 0.01, 0.005, 0.001)
+"""The study's false positive rates of detection."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attack:
+    """One attack at several budgets ``epsilons``, in steps of ``alpha``, both in int16 units."""
+
+    name: str
+    trials: Path
+    epsilons: tuple[float, ...] = (5.0, 10.0, 15.0, 20.0)
+    alpha: float = 1.0
+    method: Literal["bim", "pgd"] = "bim"
+    steps: int | None = None
+    """Of PGD; BIM, and PGD by default, take ceil(epsilon / alpha)."""
+    model: str | None = None
+    """The model whose gradient is followed, where it is not the one under attack: a transfer attack."""
+    transform: str | None = None
+    """The transform that the adversary knows: an adaptive attack."""
+    seed: int = 0
+
+    def condition(self, epsilon: float) -> str:
+        """The name of this attack at one budget."""
+        return f"{self.name}-{epsilon:g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """Adversarial recordings made by others, tried as listed."""
+
+    name: str
+    trials: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """``trials`` are genuine; paths in lists are relative to ``data``; results lie in ``output``."""
+
+    output: Path
+    data: Path
+    trials: Path
+    transforms: tuple[str, ...]
+    attacks: tuple[Attack, ...] = ()
+    recorded: tuple[Recorded, ...] = ()
+    card: str = ModelSettings().identity
+    false_positives: tuple[float, ...] = FALSE_POSITIVES
+
+
+def read_study(path: Path) -> Study:
+    """Read a study; relative folders are relative to where the command runs.
+
+    Raises:
+        StudyError: unreadable, not TOML, unknown or mistyped keys, a value that makes no sense, or a name used twice.
+    """
+    try:
+        table = tomllib.loads(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise StudyError(f"{path}: cannot be read as TOML ({error})") from error
+    study: Study = from_table(Study, table, where=str(path), error=StudyError)
+    names = [GENUINE, *(one.name for one in study.recorded)]
+    names += [attack.condition(epsilon) for attack in study.attacks for epsilon in attack.epsilons]
+    for name in (*names, *study.transforms):
+        if not NAME.fullmatch(name.replace(".", "")):
+            raise StudyError(f"{path}: the name {name!r} is not of letters, digits, - and _")
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise StudyError(f"{path}: {twice[0]!r} is named twice")
+    if not study.transforms or len(set(study.transforms)) < len(study.transforms):
+        raise StudyError(f"{path}: transforms {list(study.transforms)}; name at least one, none twice")
+    for attack in study.attacks:
+        _check(attack, str(path))
+    if bad := [rate for rate in study.false_positives if not 0 < rate < 1]:
+        raise StudyError(f"{path}: a false positive rate of {bad[0]} does not lie between 0 and 1")
+    return study
+
+
+def _check(attack: Attack, where: str) -> None:
+    checks = (
+        (bool(attack.epsilons) and min(attack.epsilons, default=0) >= 1, "epsilons must be at least 1, the last bit"),
+        (attack.alpha > 0, "alpha must be positive"),
+        (attack.steps is None or attack.method == "pgd", "steps are for method 'pgd'; BIM takes ceil(epsilon / alpha)"),
+        (attack.steps is None or attack.steps > 0, "steps must be positive"),
+    )
+    for good, message in checks:
+        if not good:
+            raise StudyError(f"{where}: attack {attack.name!r}: {message}")

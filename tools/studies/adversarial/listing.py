@@ -1,0 +1,132 @@
+"""Make a list of trials from an index in the corpus format: genuine ones, or those of attacks recorded by others.
+
+Every speaker is enrolled from the first recordings in a seeded order; the others are tried. Recorded attacks are tried
+against the person their note names as the attack's target (label 0), else against the person who speaks (label 1).
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from tools.evaluation.trials import enrolment_order, same_recording
+from tools.studies.adversarial.trials import Trial, write_trials
+from tools.studies.errors import StudyError
+from tools.train.data.corpus import Item, read_index
+
+VICTIM = re.compile(r"attack target (\w+)")
+
+
+def by_speaker(items: Sequence[Item], seed: int) -> dict[str, list[Item]]:
+    """Each speaker's recordings in the seeded order of enrolment."""
+    people: dict[str, list[Item]] = defaultdict(list)
+    for item in items:
+        if item.speaker:
+            people[item.speaker].append(item)
+    return {name: enrolment_order(own, seed) for name, own in sorted(people.items())}
+
+
+def genuine_trials(
+    people: dict[str, list[Item]], root: Path, *, enrolment: int, tests: int, impostors: int, seed: int
+) -> list[Trial]:
+    """``tests`` recordings of each speaker, each against its speaker and ``impostors`` other, seeded templates.
+
+    Raises:
+        StudyError: fewer than two speakers have recordings enough.
+    """
+    enough = {name: own for name, own in people.items() if len(own) > enrolment}
+    if len(enough) < 2:
+        raise StudyError(f"{len(enough)} speakers have more than {enrolment} recordings; trials need two")
+    rng = np.random.default_rng(seed)
+    trials = []
+    for name, own in enough.items():
+        others = [other for other in enough if other != name]
+        for item in own[enrolment : enrolment + tests]:
+            drawn = sorted(rng.permutation(len(others))[:impostors])
+            for speaker in (name, *(others[i] for i in drawn)):
+                template = enough[speaker][:enrolment]
+                if not any(same_recording(one, item) for one in template):
+                    trials.append(_trial(speaker == name, template, item, root))
+    return trials
+
+
+def recorded_trials(
+    attacks: Sequence[Item], people: dict[str, list[Item]], root: Path, enrolment: int
+) -> tuple[list[Trial], int]:
+    """One trial for each attack whose claimed speaker can be enrolled, and how many could not."""
+    trials = []
+    for item in attacks:
+        found = VICTIM.search(item.note)
+        claimed = found[1] if found else item.speaker
+        original = Path(item.pair).name
+        template = [one for one in people.get(claimed, []) if one.path.name != original][:enrolment]
+        if len(template) == enrolment:
+            trials.append(_trial(claimed == item.speaker, template, item, root))
+    return trials, len(attacks) - len(trials)
+
+
+def balanced(trials: Sequence[Trial], limit: int | None, seed: int) -> list[Trial]:
+    """At most ``limit`` target and ``limit`` non-target trials, seeded, in their order."""
+    rng = np.random.default_rng(seed)
+    kept: set[int] = set()
+    for target in (True, False):
+        rows = [i for i, trial in enumerate(trials) if trial.target is target]
+        kept |= {rows[i] for i in rng.permutation(len(rows))[:limit]}
+    return [trials[i] for i in sorted(kept)]
+
+
+def _trial(target: bool, template: Sequence[Item], item: Item, root: Path) -> Trial:
+    names = tuple(one.path.relative_to(root).as_posix() for one in template)
+    return Trial(target, names, item.path.relative_to(root).as_posix())
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("index", type=Path, help="index.csv of a corpus; paths in the list are relative to its folder")
+    parser.add_argument("-o", "--output", type=Path, required=True, help="list to write")
+    parser.add_argument("--sets", nargs="+", required=True, help="sets whose bona fide recordings enrol and are tried")
+    parser.add_argument("--recorded", nargs="+", metavar="SET", help="try the adversarial recordings of these instead")
+    parser.add_argument("--enrolment", type=int, default=3, help="recordings of a template (default 3)")
+    parser.add_argument("--tests", type=int, default=2, help="recordings of a speaker that are tried (default 2)")
+    parser.add_argument("--impostors", type=int, default=1, help="other templates each is tried against (default 1)")
+    parser.add_argument("--limit", type=int, help="keep at most so many target and so many non-target trials")
+    parser.add_argument("--max_seconds", type=float, help="try no longer recordings")
+    parser.add_argument("--seed", type=int, default=0)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    if not arguments.index.is_file():
+        raise StudyError(f"{arguments.index}: no such index")
+    try:
+        items = read_index(arguments.index)
+    except (KeyError, ValueError) as error:
+        raise StudyError(f"{arguments.index}: not an index in the corpus format ({error!r})") from error
+    root, longest = arguments.index.parent, arguments.max_seconds
+    fitting = [item for item in items if longest is None or item.seconds <= longest]
+    own = [item for item in fitting if item.kind == "bonafide" and item.set in arguments.sets]
+    people = by_speaker(own, arguments.seed)
+    if arguments.recorded:
+        attacks = [item for item in fitting if item.kind == "adversarial" and item.set in arguments.recorded]
+        trials, dropped = recorded_trials(attacks, people, root, arguments.enrolment)
+        print(f"{dropped} of {len(attacks)} attacks have nobody to be tried against", file=sys.stderr)
+    else:
+        trials = genuine_trials(
+            people,
+            root,
+            enrolment=arguments.enrolment,
+            tests=arguments.tests,
+            impostors=arguments.impostors,
+            seed=arguments.seed,
+        )
+    chosen = balanced(trials, arguments.limit, arguments.seed)
+    if not chosen:
+        raise StudyError(f"{arguments.index}: no trials in sets {', '.join(arguments.recorded or arguments.sets)}")
+    write_trials(arguments.output, chosen)
+    target = sum(trial.target for trial in chosen)
+    print(f"{arguments.output}: {target} target and {len(chosen) - target} non-target trials")
+    return 0

@@ -1,0 +1,79 @@
+"""Files of results, written whole or not at all."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tools.studies.errors import StudyError
+
+CLAIM = "made-with.json"
+"""In a folder of results: what they were made with."""
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """A temporary path in the same folder that replaces ``path`` when the block ends well."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        yield temporary
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write JSON; NaN and infinity become null."""
+    with whole_file(path) as temporary:
+        temporary.write_text(json.dumps(finite(content), indent=1) + "\n", "utf-8")
+
+
+def write_rows(path: Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Write a CSV file with a header."""
+    with whole_file(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(columns)
+        writer.writerows(rows)
+
+
+def read_json(path: Path) -> Any:
+    """Raises StudyError where the file is missing or not JSON (interrupted copies, for one)."""
+    try:
+        return json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise StudyError(f"{path}: not a readable result file ({error})") from error
+
+
+def claim(folder: Path, description: dict[str, Any]) -> None:
+    """Note in ``folder`` what its files are made with.
+
+    Raises:
+        StudyError: it says that they are made with something else.
+    """
+    path, wanted = folder / CLAIM, finite(description)
+    if not path.exists():
+        write_json(path, wanted)
+    elif (found := read_json(path)) != wanted:
+        raise StudyError(f"{folder} holds files made with {found}, not {wanted}; remove it or name another folder")
+
+
+def finite(content: Any) -> Any:
+    """``content`` with NaN and infinity as None and arrays and tuples as lists, all the way down."""
+    if isinstance(content, dict):
+        return {str(key): finite(value) for key, value in content.items()}
+    if isinstance(content, (list, tuple)):
+        return [finite(value) for value in content]
+    if isinstance(content, np.ndarray):
+        return finite(content.tolist())
+    if isinstance(content, np.generic):
+        return finite(content.item())
+    return None if isinstance(content, float) and not math.isfinite(content) else content
