@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,13 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"{report.write(study, results)} written")
     except (VoiceIdError, EvaluationError) as error:
         print(f"voiceid-study {parsed.step}: {error}", file=sys.stderr)
+        return 2
+    except BrokenProcessPool:
+        print(
+            f"voiceid-study {parsed.step}: a worker was killed, perhaps for want of memory; run the same command "
+            "again: what is done is kept (fewer jobs need less memory)",
+            file=sys.stderr,
+        )
         return 2
     return 0
 

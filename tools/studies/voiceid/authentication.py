@@ -22,7 +22,7 @@ from tools.evaluation.selection import read_rows
 from tools.evaluation.trials import mean_embedding
 from tools.studies.files import digest, kept
 from tools.studies.voiceid.config import Study
-from tools.studies.voiceid.errors import StudyError
+from tools.studies.voiceid.errors import StudyError, refuse_failures
 from tools.studies.voiceid.people import choose
 from tools.studies.voiceid.tables import Table, spread
 from tools.studies.voiceid.transform import RAW
@@ -62,6 +62,7 @@ def _measure(study: Study, index: Path, models: Sequence[str]) -> dict[str, Any]
             asking, [i for pool in pools.values() for i in pool], jobs=study.jobs, account=account, label="enrol"
         )
         asked = each(asking, items, jobs=study.jobs, account=account, label="authenticate")
+        refuse_failures(account)
         embedded = _by_speaker(pooled)
         figures = repeat(
             {name: embedded[name] for name in pools},
@@ -76,7 +77,7 @@ def _measure(study: Study, index: Path, models: Sequence[str]) -> dict[str, Any]
 
 
 def _by_speaker(embedded: Sequence[tuple[Item, Embeddings]]) -> defaultdict[str, list[Embeddings]]:
-    groups: dict[str, list[Embeddings]] = defaultdict(list)
+    groups: defaultdict[str, list[Embeddings]] = defaultdict(list)
     for item, embedding in embedded:
         groups[item.speaker].append(embedding)
     return groups

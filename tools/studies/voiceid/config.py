@@ -62,8 +62,6 @@ class Attacks:
     """Least and greatest length of a command that is cut from a recording."""
     commands: tuple[str, ...] = ()
     """What synthesizers say; by default commands to a voice assistant."""
-    strangers: int = 3
-    """Templates of others that every clip is tried on, besides the one it is aimed at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +91,11 @@ class Transforms:
 
 @dataclass(frozen=True, slots=True)
 class Fusion:
-    """Score combinations by the paper's protocol."""
+    """Trials, and score combinations by the paper's protocol."""
 
     combinations: int = 117_000
+    strangers: int = 3
+    """Templates of others that every clip is tried on, besides the one it is aimed at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +187,7 @@ def _check(study: Study, where: str) -> None:
             len(attacks.seconds) == 2 and 1.0 <= attacks.seconds[0] <= attacks.seconds[1],
             f"attacks: seconds is {list(attacks.seconds)}; name the least, from 1 s on, and the greatest length",
         ),
-        (attacks.strangers >= 1, "attacks: strangers must be at least 1"),
+        (study.fusion.strangers >= 1, "fusion: strangers must be at least 1"),
         (min(transforms.utterances, transforms.enrolments) >= 1, "transforms: numbers must be at least 1"),
         (study.fusion.combinations >= 40, "fusion: combinations must be at least 40"),
         (study.utility.utterances >= 1, "utility: utterances must be at least 1"),

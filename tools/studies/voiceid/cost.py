@@ -39,11 +39,10 @@ def tables(result: dict[str, Any]) -> list[Table]:
     rows = [[stage, *_stage(headline["stages"][stage], memory.get(stage))] for stage in STAGES]
     peak = result["cold_start"]["peak_rss_mib"]
     rows.append(["whole", "", *_times(headline["total"]), _disk(result["models"]), f"{peak:.1f} (peak, process)"])
-    machine = result["machine"]
-    busy = f", load {machine['load']:g} at the start" if machine["load"] is not None else ""
+    load = result["machine"]["load"]
     caption = (
-        f"{COMMAND_SECONDS:g} s of speech, one thread, {headline['repeats']} repeats, on {machine['cpu']} "
-        f"({machine['cores']} cores{busy}). {result['budget'][0].upper()}{result['budget'][1:]}."
+        f"{COMMAND_SECONDS:g} s of speech, one thread, {headline['repeats']} repeats; load average at the start: "
+        f"{'unknown' if load is None else f'{load:g}'}. Headline: {result['budget']}."
     )
     headers = ("stage", "features", "p50 ms", "p95 ms", "CPU ms", "disk MiB", "memory MiB")
     lengths = [

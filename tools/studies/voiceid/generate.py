@@ -24,9 +24,9 @@ from tools.evaluation.parallel import Account, each
 from tools.evaluation.selection import read_rows, system
 from tools.studies.files import digest, whole_file, write_json
 from tools.studies.voiceid.config import Attacks, Study
-from tools.studies.voiceid.errors import StudyError
+from tools.studies.voiceid.errors import StudyError, refuse_failures
 from tools.studies.voiceid.people import Cast, Person, choose, seconds
-from tools.studies.voiceid.recipes import FULL, GENUINE, PARTIAL, REPLAY, Recipe, plan
+from tools.studies.voiceid.recipes import FULL, GENUINE, PARTIAL, PLAYED, REPLAY, Recipe, plan
 from tools.studies.voiceid.systems import Order, check_systems, command_from, load_system
 from tools.studies.voiceid.tables import Table
 from tools.train.data.corpus import Item
@@ -38,8 +38,6 @@ COLUMNS = ("path", "set", "speaker", "text", "kind", "pair", "seconds", "class",
 ENROLMENT = "enrolment"
 """Set of the recordings that people are enrolled from."""
 PEAK = 0.98
-MOST_FAILURES = 0.05
-"""Share of clips that may fail before the corpus counts as unusable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +110,7 @@ def generate(study: Study, cast: Cast) -> tuple[Path, Account]:
     for recipes in plan(cast.people, study.attacks, folder, study.seed):
         made = each(making, recipes, jobs=study.jobs, account=account, label="make")
         rows += [_row(recipe, length, scene, folder) for recipe, (length, scene) in made]
-    if account.failure_share() > MOST_FAILURES:
-        first = "; ".join(list(account.failed.values())[:3])
-        raise StudyError(f"{len(account.failed)} of {account.chosen} clips failed: {first}")
+    refuse_failures(account)
     return write_index(folder / "index.csv", rows), account
 
 
@@ -147,8 +143,16 @@ def _row(recipe: Recipe, length: float, scene: str, folder: Path) -> dict[str, s
         "kind": recipe.kind,
         "pair": str(recipe.source.relative_to(folder) if recipe.source.is_relative_to(folder) else recipe.source),
         "seconds": f"{length:.3f}",
-        "note": "; ".join(filter(None, (recipe.system, scene))),
+        "note": "; ".join(filter(None, (_system(recipe, scene), scene))),
     }
+
+
+def _system(recipe: Recipe, scene: str) -> str:
+    """What made the clip; of a replay the loudspeaker, of a played spoof "SYSTEM by LOUDSPEAKER"."""
+    loudspeaker = scene.split("/")[0]
+    if recipe.set == REPLAY:
+        return loudspeaker
+    return f"{recipe.system} by {loudspeaker}" if recipe.set.endswith(PLAYED) else recipe.system
 
 
 def write_index(path: Path, rows: Iterable[dict[str, str]]) -> Path:

@@ -51,7 +51,5 @@ def table(content: Table) -> str:
 
 def figure(svg: str, caption: str, prefix: str) -> str:
     """``svg`` as matplotlib writes it, inside the page; ``prefix`` keeps its names apart from other figures'."""
-    body = svg[svg.index("<svg") :]
-    for name in set(re.findall(r'id="([^"]+)"', body)):
-        body = re.sub(rf'(id="|href="#|url\(#){re.escape(name)}(["\)])', rf"\g<1>{prefix}-{name}\g<2>", body)
+    body = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{prefix}-", svg[svg.index("<svg") :])
     return f'<figure>{body}<figcaption class="note">{escape(caption)}</figcaption></figure>\n'

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
 
 import soundfile
 
@@ -49,15 +51,14 @@ def choose(study: Study) -> Cast:
         StudyError: fewer than two people have recordings enough.
     """
     rows = [row for row in read_rows(study.data) if row.kind == "bonafide" and row.speaker]
+    _check_owners(rows, study)
     speakers: dict[str, list[Item]] = defaultdict(list)
     for row in rows:
         if (not study.sets or row.set in study.sets) and study.split in (None, row.split) and _fits(row):
             speakers[row.speaker].append(row)
-    people = [
-        person
-        for _, own in sorted(speakers.items(), key=lambda pair: (-sum(map(seconds, pair[1])), pair[0]))
-        if (person := _person(own, study)) is not None
-    ][: study.people.count]
+    most_first = sorted(speakers.values(), key=lambda own: (-sum(map(seconds, own)), own[0].speaker))
+    complete = (person for own in most_first if (person := _person(own, study)) is not None)
+    people = list(islice(complete, study.people.count))
     if len(people) < 2:
         raise StudyError(
             f"{study.data}: {len(people)} of {len(speakers)} speakers have the {study.people.enrolment} recordings to "
@@ -75,6 +76,13 @@ def seconds(item: Item) -> float:
         return float(soundfile.info(item.path).duration)
     except (OSError, soundfile.LibsndfileError):
         return 0.0
+
+
+def _check_owners(rows: Iterable[Item], study: Study) -> None:
+    owners: dict[Path, str] = {}
+    for row in rows:
+        if owners.setdefault(row.path, row.speaker) != row.speaker:
+            raise StudyError(f"{study.data}: {row.path} is said to be of {owners[row.path]} and of {row.speaker}")
 
 
 def _fits(row: Item) -> bool:
@@ -111,9 +119,3 @@ def _distinct(items: Iterable[Item]) -> list[Item]:
 def _take(queue: list[Item], count: int) -> list[Item]:
     taken, queue[:] = queue[:count], queue[count:]
     return taken
-
-
-def recordings(people: Iterable[Person]) -> Iterator[Item]:
-    """All recordings of ``people``."""
-    for person in people:
-        yield from person.recordings

@@ -53,9 +53,7 @@ def plan(people: Sequence[Person], attacks: Attacks, folder: Path, seed: int) ->
     rooms = [_through(recipe, GENUINE_ROOM, "simulated room", folder) for recipe in genuine]
     partial = _partial(people, full, attacks.partial, folder, chance)
     played = [
-        _through(recipe, recipe.set + PLAYED, f"{recipe.system} by loudspeaker", folder)
-        for recipe in (*full, *partial)
-        if attacks.played
+        _through(recipe, recipe.set + PLAYED, recipe.system, folder) for recipe in (*full, *partial) if attacks.played
     ]
     return [genuine + full + replay, rooms + partial, played]
 
@@ -99,7 +97,7 @@ def _replay(people: Sequence[Person], count: int, folder: Path, chance: random.R
         person = people[i % len(people)]
         path = folder / REPLAY / _name(person.name, i)
         source = chance.choice(person.stolen).path
-        recipes.append(Recipe(path, REPLAY, REPLAY, person.name, "loudspeaker", source))
+        recipes.append(Recipe(path, REPLAY, REPLAY, person.name, "", source))
     return recipes
 
 

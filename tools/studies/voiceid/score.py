@@ -19,7 +19,7 @@ from tools.evaluation.parallel import Account, each
 from tools.evaluation.selection import read_rows, system
 from tools.studies.files import digest, kept
 from tools.studies.voiceid.config import Study
-from tools.studies.voiceid.errors import StudyError
+from tools.studies.voiceid.errors import StudyError, refuse_failures
 from tools.studies.voiceid.generate import ENROLMENT
 from tools.studies.voiceid.tables import Table
 from tools.studies.voiceid.trials import Trial, write_trials
@@ -38,7 +38,7 @@ def step(study: Study) -> dict[str, Any]:
     if not index.is_file():
         raise StudyError(f"{index}: no attack corpus; make it with the step 'generate'")
     output = study.output / "trials.csv"
-    key = digest(index.read_bytes(), study.models, cards(study.models), study.seed, study.attacks.strangers)
+    key = digest(index.read_bytes(), study.models, cards(study.models), study.seed, study.fusion.strangers)
     return kept(study.output / "score.json", key, lambda: _score(study, index, output), beside=(output,))
 
 
@@ -46,9 +46,10 @@ def _score(study: Study, index: Path, output: Path) -> dict[str, Any]:
     account = Account()
     items = read_rows(index)
     templates = enrol(study, [item for item in items if item.set == ENROLMENT], account)
-    plan = plan_trials(items, sorted(templates), study.attacks.strangers, study.seed)
+    plan = plan_trials(items, sorted(templates), study.fusion.strangers, study.seed)
     deciding = Deciding(study.settings, templates, plan, study.seed, study.cache)
     decided = each(deciding, list(plan), jobs=study.jobs, account=account, label="score")
+    refuse_failures(account)
     trials = [_trial(item, verdict, index.parent) for item, verdicts in decided for verdict in verdicts]
     write_trials(output, trials)
     return {"trials": len(trials), "templates": len(templates), "files": account.as_json()}

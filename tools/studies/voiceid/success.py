@@ -47,7 +47,7 @@ def summarise(trials: Sequence[Trial]) -> dict[str, Any]:
         if trial.target:
             groups[trial.set].append(trial)
             if not trial.live:
-                systems[trial.set, trial.system].append(trial)
+                systems[trial.set, trial.system.split(" by ")[0]].append(trial)
         elif trial.live:
             groups["strangers"].append(trial)
     return {

@@ -21,8 +21,8 @@ from tools.evaluation.parallel import Account, each
 from tools.evaluation.selection import read_rows
 from tools.studies.files import digest, whole_file, write_json
 from tools.studies.voiceid.config import Study
-from tools.studies.voiceid.errors import StudyError
-from tools.studies.voiceid.generate import MOST_FAILURES, claim, write, write_index
+from tools.studies.voiceid.errors import StudyError, refuse_failures
+from tools.studies.voiceid.generate import claim, write, write_index
 from tools.studies.voiceid.people import Cast, Person, choose, seconds
 from tools.studies.voiceid.tables import Table
 from tools.studies.voiceid.transforms import PROFILES, load_transform
@@ -84,20 +84,17 @@ def step(study: Study) -> dict[str, Any]:
     cast = choose(study)
     folder = study.output / "transformed"
     names = study.transforms.names
-    wanted = {name: PROFILES[name].codebook for name in names if name in PROFILES}
-    units_hash = find_model(study.models.units, "units").card.sha256 if wanted else ""
-    claim(folder, digest(study.people, study.transforms, study.seed, units_hash, [p.name for p in cast.people]))
+    units_hash, wanted = find_model(study.models.units, "units").card.sha256, study.transforms.unit_seconds
+    claim(folder, digest(str(study.data), study.seed, units_hash, wanted, [person.name for person in cast.people]))
     transforming = Transforming(study.models.units, folder, study.seed)
-    for codebook in sorted(set(wanted.values())):
+    for codebook in sorted({PROFILES[name].codebook for name in names if name in PROFILES}):
         if not voice_path(folder, codebook).exists():
             _learn(study, cast, codebook, voice_path(folder, codebook))
     account = Account()
     sources = [item for person in cast.people for item in tried(person, study)]
     jobs = [Job(folder / name / _file_name(item), name, item) for name in names for item in sources]
     done = each(transforming, jobs, jobs=study.jobs, account=account, label="transform")
-    if account.failure_share() > MOST_FAILURES:
-        first = "; ".join(list(account.failed.values())[:3])
-        raise StudyError(f"{len(account.failed)} of {account.chosen} transformations failed: {first}")
+    refuse_failures(account)
     rows = [_row(RAW, item, str(item.path.resolve()), seconds(item)) for item in sources]
     rows += [_row(job.name, job.source, str(job.path.relative_to(folder)), length) for job, length in done]
     index = write_index(folder / "index.csv", rows)

@@ -72,11 +72,11 @@ def learn(pairs: Iterable[tuple[Units, Samples]], codebook: int) -> UnitVoice:
     """
     size = codebook * (2 * REACH + 1) + 1
     gram, moment = np.zeros((size, size)), np.zeros((size, BANDS))
-    counts, runs = np.zeros(codebook), np.zeros(codebook)
+    counts, runs = np.zeros(codebook, np.int64), np.zeros(codebook, np.int64)
     for units, samples in pairs:
         mel = log_mel(samples)
         length = min(len(units), len(mel))
-        design = np.column_stack((_contexts(units[:length], codebook), np.ones(length)))
+        design = np.pad(_contexts(units[:length], codebook), ((0, 0), (0, 1)), constant_values=1.0)
         gram += design.T @ design
         moment += design.T @ mel[:length]
         ids, _ = merge_runs(units.tolist())

@@ -21,8 +21,8 @@ from tools.evaluation.parallel import Account, each
 from tools.evaluation.selection import read_rows
 from tools.studies.files import digest, kept, write_json
 from tools.studies.voiceid.config import Study
-from tools.studies.voiceid.errors import StudyError
-from tools.studies.voiceid.recognisers import load_recogniser, normalised
+from tools.studies.voiceid.errors import StudyError, refuse_failures
+from tools.studies.voiceid.recognisers import load_recogniser, normalised, version
 from tools.studies.voiceid.tables import Table
 from tools.studies.voiceid.transform import RAW
 from tools.train import metrics
@@ -80,7 +80,10 @@ def step(study: Study) -> dict[str, Any]:
     index = study.output / "transformed" / "index.csv"
     if not index.is_file():
         raise StudyError(f"{index}: no transformed recordings; make them with the step 'transform'")
-    key = digest(index.read_bytes(), study.utility)
+    for name in study.utility.recognisers:
+        load_recogniser(name)  # what cannot be loaded is told here, not by a worker
+    versions = [version(name) for name in study.utility.recognisers]
+    key = digest(index.read_bytes(), study.utility, versions)
     return kept(study.output / "utility.json", key, lambda: _measure(study, index))
 
 
@@ -90,15 +93,15 @@ def _measure(study: Study, index: Path) -> dict[str, Any]:
         raise StudyError(f"{index}: no recording has a transcript (column text); word error rates need one each")
     result: dict[str, Any] = {"recordings": sum(item.set == RAW for item in items), "recognisers": {}}
     for name in study.utility.recognisers:
-        load_recogniser(name)  # what cannot be loaded is told here, not by a worker
         account = Account()
-        transcribing = Transcribing(name, study.output / "transcripts" / name)
+        transcribing = Transcribing(name, study.output / "transcripts" / f"{name}-{version(name)}")
         heard = each(transcribing, items, jobs=study.jobs, account=account, label=name)
+        refuse_failures(account)
         sets: dict[str, list[Heard]] = defaultdict(list)
         for item, one in heard:
             sets[item.set].append(one)
-        figures = {name: rates(own) for name, own in sets.items()}
-        result["recognisers"][name] = {"sets": figures, "files": account.as_json()}
+        figures = {transformation: rates(own) for transformation, own in sets.items()}
+        result["recognisers"][name] = {"version": version(name), "sets": figures, "files": account.as_json()}
     return result
 
 
