@@ -41,7 +41,7 @@ replay = 2
 seconds = [2.0, 3.0]
 [[attacks.programs]]
 name = "thief"
-command = ["{python}", "-c", "import shutil, sys; shutil.copy(*sys.argv[1:3])", "{{reference}}", "{{output}}", "{{text}}"]
+command = ["{python}", "-c", "import shutil, sys; shutil.copy(*sys.argv[1:3])", "{{reference}}", "{{output}}"]
 [transforms]
 names = ["mcadams"{units}]
 utterances = 1
@@ -119,11 +119,8 @@ def test_from_data_to_report_and_again(place: Path, recordings: list[Item], caps
         assert text in report
     summary = json.loads((out / "summary.json").read_text("utf-8"))
     assert summary["results"]["success"]["sets"]["full"]["agent"]["n"] == 4
-    assert set(summary["results"]["authentication"]["cards"]["identity-pi"]["success"]) == {
-        "raw",
-        "mcadams",
-        "units-100",
-    }
+    (authentication,) = summary["results"]["authentication"]["cards"].values()
+    assert set(authentication["success"]) == {"raw", "mcadams", "units-100"}
     assert summary["versions"]["packages"]["numpy"] == np.__version__
 
     # again: what is there is kept, what is gone comes back the same
@@ -184,11 +181,8 @@ def test_systems_that_cannot_be_used_are_told_first(
         (good.replace("griffin-lim-mel", "hifi-gan"), "no system 'hifi-gan'"),
         (good.replace(sys.executable, "/nowhere/tts"), "is not to be found"),
         (good.replace("{output}", "out.wav"), "has no {output}"),
-        (good.replace("shutil.copy(", "sys.exit("), "thief: exit status"),
-        (
-            good.replace('"mcadams"', '"whisper"').replace('steps = ["generate",', 'steps = ["transform", "score",'),
-            "whisper",
-        ),
+        (good.replace("shutil.copy(*", "sys.exit(*"), "thief: exit status"),
+        (good.replace('"mcadams"', '"whisper"'), "no transformation 'whisper'"),
     ):
         study.write_text(text)
         step = "transform" if "whisper" in text else "generate"

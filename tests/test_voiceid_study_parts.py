@@ -307,7 +307,7 @@ def test_units_are_spoken_with_their_mean_lengths(utterance: np.ndarray) -> None
 def test_words_are_compared_without_case_and_punctuation() -> None:
     assert normalised("It’s   “Well-known”, isn't IT?") == "it's well known isn't it"
     assert normalised("...") == ""
-    with pytest.raises(StudyError, match="whisper-tiny.en, pocketsphinx"):
+    with pytest.raises(StudyError, match=r"whisper-tiny\.en, pocketsphinx"):
         load_recogniser("siri")
 
 
