@@ -16,9 +16,11 @@ from tools.studies.voiceid import figures, fusion, mcadams, page, success
 from tools.studies.voiceid.authentication import repeat
 from tools.studies.voiceid.config import read_study
 from tools.studies.voiceid.errors import StudyError, refuse_failures
-from tools.studies.voiceid.recognisers import load_recogniser, normalised
+from tools.studies.voiceid.recognisers import RECOGNISERS, load_recogniser, normalised
+from tools.studies.voiceid.systems import COPIES
 from tools.studies.voiceid.tables import Table
 from tools.studies.voiceid.transform import RAW
+from tools.studies.voiceid.transforms import PROFILES, SIGNAL
 from tools.studies.voiceid.trials import Trial, read_trials, write_trials
 from tools.studies.voiceid.unit_voice import learn, log_mel
 from voiceid.audio import prepare, read_waveform
@@ -54,6 +56,14 @@ def test_a_study_of_one_line_has_the_papers_sizes(tmp_path: Path) -> None:
     assert (study.people.count, study.attacks.full, study.attacks.partial) == (20, 6000, 2880)
     assert study.transforms.enrolments == 36
     assert study.fusion.combinations > 100_000
+
+
+def test_the_documented_study_is_one() -> None:
+    study = read_study(Path(__file__).parents[1] / "docs" / "studies" / "voiceid.toml")
+    assert study.attacks.programs[0].name == "espeak-ng"
+    for name in study.transforms.names:
+        assert name in SIGNAL or name in PROFILES or name in COPIES
+    assert set(study.utility.recognisers) == set(RECOGNISERS)
 
 
 @pytest.mark.parametrize(
