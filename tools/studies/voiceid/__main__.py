@@ -42,6 +42,9 @@ def main(arguments: list[str] | None = None) -> int:
     except (VoiceIdError, EvaluationError) as error:
         print(f"voiceid-study {parsed.step}: {error}", file=sys.stderr)
         return 2
+    except ImportError as error:
+        print(f"voiceid-study {parsed.step}: {error}; install it with: pip install 'voiceid[train]'", file=sys.stderr)
+        return 2
     except BrokenProcessPool:
         print(
             f"voiceid-study {parsed.step}: a worker was killed, perhaps for want of memory; run the same command "

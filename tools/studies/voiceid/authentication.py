@@ -31,6 +31,7 @@ from tools.train.data.corpus import Item
 from voiceid.models.store import find_model
 
 Embeddings = NDArray[np.float32]
+Floats = NDArray[np.float64]
 
 
 def step(study: Study) -> dict[str, Any]:
@@ -112,15 +113,14 @@ def repeat(
     eers: list[float] = []
     successes: dict[str, list[float]] = {name: [] for name in tests}
     for _ in range(enrolments):
-        templates = {
-            name: mean_embedding([pools[name][i] for i in rng.permutation(len(pools[name]))[:size]]) for name in names
-        }
-        target, nontarget = _trials(templates, tests[RAW])
+        drawn = [[pools[name][i] for i in rng.permutation(len(pools[name]))[:size]] for name in names]
+        templates = np.stack([mean_embedding(own) for own in drawn])
+        target, nontarget = _trials(names, templates, tests[RAW])
         eers.append(metrics.eer(target, nontarget))
         threshold = metrics.eer_threshold(target, nontarget)
         for transformation, speakers in tests.items():
-            shares = [np.mean(np.stack(own) @ templates[name] >= threshold) for name, own in speakers.items()]
-            successes[transformation].append(float(np.mean(shares)))
+            scores = [_cosines(own, templates)[:, names.index(name)] for name, own in speakers.items()]
+            successes[transformation].append(float(np.mean([np.mean(own >= threshold) for own in scores])))
     return {
         "eer": _spread(eers),
         "success": {
@@ -131,15 +131,18 @@ def repeat(
 
 
 def _trials(
-    templates: Mapping[str, Embeddings], tests: Mapping[str, Sequence[Embeddings]]
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Cosines of everybody's tests with their own template and with all others."""
-    matrix = np.stack(list(templates.values()))
-    scores = np.concatenate([np.stack(own) @ matrix.T for own in tests.values()])
-    same = np.concatenate(
-        [np.tile(np.array([who == name for who in templates]), (len(own), 1)) for name, own in tests.items()]
-    )
-    return scores[same], scores[~same]
+    names: Sequence[str], templates: Embeddings, tests: Mapping[str, Sequence[Embeddings]]
+) -> tuple[Floats, Floats]:
+    """Scores of everybody's tests with their own template (targets) and with all others."""
+    scores = {name: _cosines(own, templates) for name, own in tests.items()}
+    target = [own[:, names.index(name)] for name, own in scores.items()]
+    nontarget = [np.delete(own, names.index(name), axis=1).ravel() for name, own in scores.items()]
+    return np.concatenate(target), np.concatenate(nontarget)
+
+
+def _cosines(embeddings: Sequence[Embeddings], templates: Embeddings) -> Floats:
+    """Of unit vectors (d,) with ``templates`` (m, d): (n, m)."""
+    return np.stack(embeddings).astype(np.float64) @ templates.T.astype(np.float64)
 
 
 def _spread(values: Sequence[float]) -> dict[str, float]:

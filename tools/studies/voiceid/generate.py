@@ -141,7 +141,9 @@ def _row(recipe: Recipe, length: float, scene: str, folder: Path) -> dict[str, s
         "speaker": recipe.speaker,
         "text": recipe.text,
         "kind": recipe.kind,
-        "pair": str(recipe.source.relative_to(folder) if recipe.source.is_relative_to(folder) else recipe.source),
+        "pair": str(
+            recipe.source.relative_to(folder) if recipe.source.is_relative_to(folder) else recipe.source.resolve()
+        ),
         "seconds": f"{length:.3f}",
         "note": "; ".join(filter(None, (_system(recipe, scene), scene))),
     }

@@ -81,7 +81,9 @@ def check_systems(attacks: Attacks) -> None:
                 COPIES[name](speech, np.random.default_rng(0))
             else:
                 synthesizer()
-        except (SystemExit, ImportError, OSError, subprocess.CalledProcessError) as error:
+            if name == CONVERTED:
+                convert(speech, speech)
+        except (SystemExit, ImportError, OSError, RuntimeError, subprocess.CalledProcessError) as error:
             raise StudyError(f"attacks: system {name!r} cannot be used: {error}") from error
     for program in attacks.programs:
         _program(program)

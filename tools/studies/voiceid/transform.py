@@ -25,7 +25,7 @@ from tools.studies.voiceid.errors import StudyError, refuse_failures
 from tools.studies.voiceid.generate import claim, write, write_index
 from tools.studies.voiceid.people import Cast, Person, choose, seconds
 from tools.studies.voiceid.tables import Table
-from tools.studies.voiceid.transforms import PROFILES, load_transform
+from tools.studies.voiceid.transforms import PROFILES, check_names, load_transform
 from tools.studies.voiceid.unit_voice import UnitVoice, learn
 from tools.train.data.corpus import Item
 from tools.train.data.replay import Simulated
@@ -84,8 +84,9 @@ def step(study: Study) -> dict[str, Any]:
     cast = choose(study)
     folder = study.output / "transformed"
     names = study.transforms.names
-    units_hash, wanted = find_model(study.models.units, "units").card.sha256, study.transforms.unit_seconds
-    claim(folder, digest(str(study.data), study.seed, units_hash, wanted, [person.name for person in cast.people]))
+    check_names(names)
+    units, unit_seconds = find_model(study.models.units, "units").card.sha256, study.transforms.unit_seconds
+    claim(folder, digest(str(study.data), study.seed, units, unit_seconds, [person.name for person in cast.people]))
     transforming = Transforming(study.models.units, folder, study.seed)
     for codebook in sorted({PROFILES[name].codebook for name in names if name in PROFILES}):
         if not voice_path(folder, codebook).exists():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -70,21 +70,22 @@ SIGNAL: dict[str, Transform] = {
 }
 
 
-def load_transform(name: str, load_units: Callable[[int], tuple[Tokenizer, UnitVoice]]) -> Transform:
-    """The transformation ``name``; ``load_units`` gives the tokenizer and the voice of a codebook.
+def check_names(names: Iterable[str]) -> None:
+    """Raise :class:`StudyError` for a transformation that does not exist."""
+    known = [*SIGNAL, *PROFILES, *COPIES]
+    if unknown := [name for name in names if name not in known]:
+        raise StudyError(f"transforms: no transformation {unknown[0]!r}; use one of {', '.join(known)}")
 
-    Raises:
-        StudyError: unknown.
-    """
+
+def load_transform(name: str, load_units: Callable[[int], tuple[Tokenizer, UnitVoice]]) -> Transform:
+    """The transformation ``name``; ``load_units`` gives the tokenizer and the voice of a codebook."""
     if name in SIGNAL:
         return SIGNAL[name]
     if name in COPIES:
         return lambda samples, _text, random: COPIES[name](samples, random)
-    if name in PROFILES:
-        profile = PROFILES[name]
-        tokenizer, voice = load_units(profile.codebook)
-        return lambda samples, _text, random: _through_units(samples, profile, tokenizer, voice, random)
-    raise StudyError(f"transforms: no transformation {name!r}; use one of {', '.join([*SIGNAL, *PROFILES, *COPIES])}")
+    profile = PROFILES[name]
+    tokenizer, voice = load_units(profile.codebook)
+    return lambda samples, _text, random: _through_units(samples, profile, tokenizer, voice, random)
 
 
 def _through_units(

@@ -92,7 +92,10 @@ def read_trials(path: Path) -> list[Trial]:
     """
     try:
         with path.open(newline="", encoding="utf-8") as file:
-            return list(_parse(csv.DictReader(file)))
+            reader = csv.DictReader(file)
+            if missing := set(COLUMNS) - set(reader.fieldnames or ()):
+                raise KeyError(*sorted(missing))
+            return list(_parse(reader))
     except (OSError, KeyError, TypeError, ValueError, csv.Error) as error:
         raise StudyError(f"{path}: not a table of trials ({error!r}); make it with the step 'score'") from error
 

@@ -54,6 +54,7 @@ class UnitVoice:
         frames = self.frames(sequence)
         mel = np.exp(_contexts(frames, self.codebook) @ self.weights + self.bias)
         magnitude = np.maximum(np.linalg.pinv(_filters()) @ mel.T, 0.0).astype(np.float32)
+        magnitude = np.pad(magnitude, ((0, 0), (0, 1)), mode="edge")  # frames are centred: one more than hops
         return reconstruct(magnitude, GRID, len(frames) * HOP, ITERATIONS, random)
 
     def frames(self, sequence: UnitSequence) -> Units:

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import jiwer
 import numpy as np
 
 from tools.evaluation.parallel import Account, each
@@ -70,6 +69,8 @@ class Transcribing:
 
 def word_errors(reference: str, hypothesis: str) -> tuple[int, int]:
     """Substitutions, deletions and insertions, and the words of ``reference``; both texts are normalised first."""
+    import jiwer  # the extra [train]
+
     wanted = normalised(reference)
     result = jiwer.process_words(wanted, normalised(hypothesis))
     return result.substitutions + result.deletions + result.insertions, len(wanted.split())
