@@ -6,6 +6,7 @@ import os
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from tools.studies.voiceid.errors import StudyError
 from voiceid.settings import ModelSettings, Settings, from_table
@@ -36,6 +37,8 @@ class Program:
 
     name: str
     command: tuple[str, ...]
+    kind: Literal["tts", "vc", "vocoder"] = "tts"
+    """Speaks the text, converts to the reference's voice, or copies the reference."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tools.studies.voiceid.config import Attacks
 from tools.studies.voiceid.people import Person
-from tools.studies.voiceid.systems import kind_of
+from tools.studies.voiceid.systems import kinds_of
 from tools.train.data.attacks.texts import OPENINGS, REQUESTS
 
 GENUINE, GENUINE_ROOM = "genuine", "genuine-room"
@@ -60,16 +60,16 @@ def plan(people: Sequence[Person], attacks: Attacks, folder: Path, seed: int) ->
 
 def _full(people: Sequence[Person], attacks: Attacks, folder: Path, chance: random.Random) -> list[Recipe]:
     """Fully spoofed commands: people in turn, and of each person the systems in turn."""
-    systems = [*attacks.systems, *(program.name for program in attacks.programs)]
+    kinds = kinds_of(attacks)
+    systems = list(kinds)
     commands = attacks.commands or tuple(f"{opening} {request}." for opening, request in product(OPENINGS, REQUESTS))
     recipes = []
     for i in range(attacks.full):
         person, system = people[i % len(people)], systems[i // len(people) % len(systems)]
-        kind = kind_of(system)
-        text = "" if kind == "vocoder" else chance.choice(commands)
+        text = "" if kinds[system] == "vocoder" else chance.choice(commands)
         path = folder / FULL / _name(person.name, i)
         source = chance.choice(person.stolen).path
-        recipes.append(Recipe(path, FULL, kind, person.name, system, source, text=text))
+        recipes.append(Recipe(path, FULL, kinds[system], person.name, system, source, text=text))
     return recipes
 
 

@@ -43,9 +43,10 @@ class Order:
 System = Callable[[Order, np.random.Generator], Samples]
 
 
-def kind_of(name: str) -> str:
-    """The kind of attack that a system makes: vocoder for a copy, vc, or tts."""
-    return "vocoder" if name in COPIES else KINDS.get(name, "tts")
+def kinds_of(attacks: Attacks) -> dict[str, str]:
+    """Every system's kind of attack: vocoder for a copy, vc, or tts."""
+    systems = {name: "vocoder" if name in COPIES else KINDS.get(name, "tts") for name in attacks.systems}
+    return systems | {program.name: program.kind for program in attacks.programs}
 
 
 def load_system(name: str, attacks: Attacks) -> System:
