@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import librosa
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import solve_toeplitz
 from scipy.signal import lfilter
 
 from voiceid.types import SAMPLE_RATE, Samples
@@ -12,6 +12,8 @@ from voiceid.types import SAMPLE_RATE, Samples
 ORDER = 20
 HOP = SAMPLE_RATE // 100
 """Half of the 20 ms window."""
+WHITENING = 1.0001
+"""White noise at -40 dB, which keeps the equations well conditioned."""
 SILENT = 1e-5
 """RMS of a frame that is kept as it is."""
 
@@ -33,10 +35,18 @@ def anonymise(samples: Samples, coefficient: float) -> Samples:
 def _frame(frame: NDArray[np.float64], coefficient: float) -> NDArray[np.float64]:
     if np.sqrt(np.mean(frame**2)) < SILENT:
         return frame
-    prediction = librosa.lpc(frame, order=ORDER)
+    prediction = _prediction(frame)
     residual = lfilter(prediction, [1.0], frame)
     moved: NDArray[np.float64] = lfilter([1.0], moved_poles(prediction, coefficient), residual)
     return moved
+
+
+def _prediction(frame: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Linear prediction by autocorrelation: (ORDER + 1,), the first 1; its roots lie inside the unit circle."""
+    middle = len(frame) - 1
+    correlation = np.correlate(frame, frame, "full")[middle : middle + ORDER + 1]
+    correlation[0] *= WHITENING
+    return np.concatenate(([1.0], -solve_toeplitz(correlation[:-1], correlation[1:])))
 
 
 def moved_poles(prediction: NDArray[np.float64], coefficient: float) -> NDArray[np.float64]:
