@@ -92,7 +92,8 @@ def write(path: Path, clip: Simulated) -> None:
         whole_file(path) as temporary,
         soundfile.SoundFile(temporary, "w", SAMPLE_RATE, 1, format="FLAC", subtype="PCM_16") as file,
     ):
-        file.comment = clip.scene
+        if clip.scene:
+            file.comment = clip.scene
         file.write(clip.samples * np.float32(min(1.0, PEAK / peak)))
 
 
