@@ -5,10 +5,12 @@ from __future__ import annotations
 import itertools
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from evaluation_helpers import corpus_items
 
 from tools.evaluation.parallel import Account
 from tools.studies.files import digest, kept, whole_file
@@ -328,6 +330,25 @@ def test_word_errors_are_edits() -> None:
     result = rates(heard)
     assert (result["wer"], result["rtf"], result["words"], result["speakers"]) == (0.1, 0.1, 40, 2)
     assert 0 <= result["ci95"][0] <= 0.1 <= result["ci95"][1] <= 0.2
+
+
+def test_transcripts_are_made_once(corpus: Path, tmp_path: Path) -> None:
+    for package in ("jiwer", "pocketsphinx"):
+        pytest.importorskip(package, reason="the extra voiceid[train] is not installed")
+    from tools.studies.voiceid.utility import Transcribing, chosen
+
+    item = min(corpus_items(corpus, "ls-test-clean"), key=lambda item: item.seconds)
+    raw, other, silent = (replace(item, set=name, pair="p") for name in (RAW, "mcadams", "units-50"))
+    assert chosen([raw, other, replace(raw, pair="q"), replace(raw, text="", pair="r")], 1) == [raw, other]
+    first = Transcribing("pocketsphinx", tmp_path)()(raw)
+    assert first.words == len(item.text.split())
+    assert 0 <= first.errors <= 2 * first.words
+    assert first.seconds == pytest.approx(item.seconds, abs=0.01)
+    (made,) = tmp_path.iterdir()
+    made.write_text(json.dumps({"text": item.text.upper() + ", please", "cpu": 4.0}))
+    assert Transcribing("pocketsphinx", tmp_path)()(raw) == replace(first, errors=1, cpu=4.0)
+    assert len(list(tmp_path.iterdir())) == 1
+    assert silent not in chosen([silent], 1)
 
 
 # --- page and figures
