@@ -199,7 +199,7 @@ def test_table_two_has_both_protocols() -> None:
     for protocol in (fusion.PAPER, fusion.DISJOINT):
         assert len(result[protocol]) == 5
         for classifier in ("SVM", "logistic regression"):  # the others need more trials than these
-            assert result[protocol][classifier]["accuracy"]["mean"] > 0.85
+            assert result[protocol][classifier]["accuracy"]["mean"] > 0.7
     paper, disjoint = fusion.tables(result)
     assert "800 combinations" in paper.caption
     assert len(disjoint.rows) == 5
