@@ -8,16 +8,25 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from multiprocessing import get_context
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from tqdm import tqdm
 
 from tools.evaluation.audio import UnfitError
 from tools.evaluation.options import EvaluationError
-from tools.train.data.corpus import Item
 from voiceid.errors import AudioError
 
+
+class HasPath(Protocol):
+    """Work on a file: a row of an index, or a recipe for one."""
+
+    @property
+    def path(self) -> Path: ...
+
+
+T = TypeVar("T", bound=HasPath)
 Work = Callable[[Any], Any]
 _work: Work | None = None
 
@@ -40,8 +49,8 @@ class Account:
 
 
 def each(
-    make_work: Callable[[], Work], items: Sequence[Item], *, jobs: int, account: Account, label: str
-) -> list[tuple[Item, Any]]:
+    make_work: Callable[[], Work], items: Sequence[T], *, jobs: int, account: Account, label: str
+) -> list[tuple[T, Any]]:
     """Apply the function that ``make_work`` makes (once a process) to every item.
 
     Items whose audio is unreadable or unfit are left out and entered in ``account``. ``make_work`` must be picklable.
@@ -50,7 +59,7 @@ def each(
         EvaluationError: not one item was usable.
     """
     account.chosen += len(items)
-    results: list[tuple[Item, Any]] = []
+    results: list[tuple[T, Any]] = []
     jobs = min(jobs, max(1, len(items) // 8))
     for item, value, dropped, failed in tqdm(
         _run(make_work, items, jobs), total=len(items), desc=label, file=sys.stderr, unit="file", disable=None
@@ -67,7 +76,7 @@ def each(
     return results
 
 
-def _run(make_work: Callable[[], Work], items: Sequence[Item], jobs: int) -> Iterator[tuple[Item, Any, str, str]]:
+def _run(make_work: Callable[[], Work], items: Sequence[T], jobs: int) -> Iterator[tuple[T, Any, str, str]]:
     if jobs == 1:
         work = make_work()
         yield from (_attempt(work, item) for item in items)
@@ -81,12 +90,12 @@ def _start(make_work: Callable[[], Work]) -> None:
     _work = make_work()
 
 
-def _attempt_here(item: Item) -> tuple[Item, Any, str, str]:
+def _attempt_here(item: T) -> tuple[T, Any, str, str]:
     assert _work is not None  # noqa: S101 - set by the pool's initializer
     return _attempt(_work, item)
 
 
-def _attempt(work: Work, item: Item) -> tuple[Item, Any, str, str]:
+def _attempt(work: Work, item: T) -> tuple[T, Any, str, str]:
     try:
         return item, work(item), "", ""
     except UnfitError as reason:

@@ -12,31 +12,36 @@ FRAME_MS = 5.0
 
 def copy(samples: Samples, random: np.random.Generator) -> Samples:
     """Analysis and synthesis; half of the time through mel-cepstra as a parametric synthesizer would store them."""
-    pitch, envelope, aperiodicity = _analyse(samples)
+    pitch, envelope, aperiodicity = analyse(samples)
     if random.random() < 0.5:
         import pyworld  # the extra [train]
 
         order = int(random.integers(24, 60))
         coded = pyworld.code_spectral_envelope(envelope, SAMPLE_RATE, order)
         envelope = pyworld.decode_spectral_envelope(coded, SAMPLE_RATE, 2 * (envelope.shape[1] - 1))
-    return _synthesise(pitch, envelope, aperiodicity, len(samples))
+    return synthesise(pitch, envelope, aperiodicity, len(samples))
 
 
 def shift(samples: Samples, random: np.random.Generator) -> Samples:
     """Another voice: pitch by -6 to +6 semitones, formants by -15 to +15 %."""
-    pitch, envelope, aperiodicity = _analyse(samples)
-    pitch = pitch * 2 ** (random.uniform(-6, 6) / 12)
-    stretch = 2 ** random.uniform(-0.2, 0.2)
+    semitones = random.uniform(-6, 6)
+    return shifted(samples, semitones, 2 ** random.uniform(-0.2, 0.2))
+
+
+def shifted(samples: Samples, semitones: float, stretch: float) -> Samples:
+    """Pitch moved by ``semitones``, the spectral envelope stretched along frequency by the factor ``stretch``."""
+    pitch, envelope, aperiodicity = analyse(samples)
     bins = np.arange(envelope.shape[1])
     source = np.clip(bins / stretch, 0, bins[-1])
     low = np.minimum(source.astype(int), bins[-1] - 1)
     part = source - low
     logs = np.log(envelope)
     envelope = np.exp((1 - part) * logs[:, low] + part * logs[:, low + 1])
-    return _synthesise(pitch, np.ascontiguousarray(envelope), aperiodicity, len(samples))
+    return synthesise(pitch * 2 ** (semitones / 12), np.ascontiguousarray(envelope), aperiodicity, len(samples))
 
 
-def _analyse(samples: Samples) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+def analyse(samples: Samples) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Pitch in Hz, 0 where unvoiced, (t,), spectral envelope and aperiodicity (t, bins), a frame each 5 ms."""
     import pyworld  # the extra [train]
 
     signal = samples.astype(np.float64)
@@ -46,9 +51,10 @@ def _analyse(samples: Samples) -> tuple[NDArray[np.float64], NDArray[np.float64]
     return pitch, envelope, pyworld.d4c(signal, pitch, times, SAMPLE_RATE)
 
 
-def _synthesise(
+def synthesise(
     pitch: NDArray[np.float64], envelope: NDArray[np.float64], aperiodicity: NDArray[np.float64], length: int
 ) -> Samples:
+    """What :func:`analyse` took apart as ``length`` samples."""
     import pyworld  # the extra [train]
 
     signal = pyworld.synthesize(pitch, envelope, aperiodicity, SAMPLE_RATE, FRAME_MS)

@@ -1,0 +1,55 @@
+"""One HTML page that needs nothing else: plain tables, figures inside it, fit to be printed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from html import escape
+
+from tools.studies.voiceid.tables import Table
+
+STYLE = """
+body { font: 11pt/1.4 Georgia, serif; max-width: 60em; margin: 2em auto; padding: 0 1em; color: #000; background: #fff }
+h1, h2 { font-weight: normal; line-height: 1.2 } h2 { margin-top: 2em; border-bottom: 1px solid #888 }
+table { border-collapse: collapse; margin: 1em 0; font-size: 9.5pt; width: 100% }
+caption { text-align: left; font-weight: bold; margin-bottom: .3em }
+th, td { text-align: right; padding: .15em .5em; border-bottom: 1px solid #ccc; vertical-align: top }
+th { border-bottom: 1px solid #000 } th:first-child, td:first-child { text-align: left }
+p.note { font-size: 9.5pt; color: #333 } figure { margin: 1em 0 } svg { max-width: 100%; height: auto }
+pre { font-size: 8.5pt; white-space: pre-wrap; border: 1px solid #ccc; padding: .5em }
+@media print { body { max-width: none; margin: 0 } h2, table, figure { break-inside: avoid } h2 { break-after: avoid } }
+"""
+
+
+def page(title: str, parts: Sequence[str]) -> str:
+    """The document."""
+    head = f'<meta charset="utf-8"><title>{escape(title)}</title><style>{STYLE}</style>'
+    body = f"<h1>{escape(title)}</h1>\n{''.join(parts)}"
+    return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head><body>\n{body}</body></html>\n'
+
+
+def heading(text: str) -> str:
+    return f"<h2>{escape(text)}</h2>\n"
+
+
+def paragraph(text: str) -> str:
+    return f"<p>{escape(text)}</p>\n"
+
+
+def verbatim(text: str) -> str:
+    return f"<pre>{escape(text)}</pre>\n"
+
+
+def table(content: Table) -> str:
+    """A table with what it means below it."""
+    head = "".join(f"<th>{escape(cell)}</th>" for cell in content.headers)
+    rows = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>\n" for row in content.rows)
+    body = f"<thead><tr>{head}</tr></thead><tbody>\n{rows}</tbody>" if content.rows else ""
+    shown = f"<table><caption>{escape(content.title)}</caption>{body}</table>\n"
+    return f'{shown}<p class="note">{escape(content.caption)}</p>\n'
+
+
+def figure(svg: str, caption: str, prefix: str) -> str:
+    """``svg`` as matplotlib writes it, inside the page; ``prefix`` keeps its names apart from other figures'."""
+    body = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{prefix}-", svg[svg.index("<svg") :])
+    return f'<figure>{body}<figcaption class="note">{escape(caption)}</figcaption></figure>\n'

@@ -1,0 +1,121 @@
+"""Who takes part in the study, and which of their recordings are enrolled, tried, and stolen by the attacker."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import soundfile
+
+from tools.evaluation.selection import read_rows
+from tools.evaluation.trials import enrolment_order, same_recording
+from tools.studies.voiceid.config import Study
+from tools.studies.voiceid.errors import StudyError
+from tools.train.data.corpus import Item
+from voiceid.enrolment.names import check_name
+from voiceid.errors import EnrolmentError
+
+SHORTEST = 2.0
+"""Seconds of a recording that is used at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """One participant's recordings by use; none of the three shares a recording with another."""
+
+    name: str
+    enrolment: tuple[Item, ...]
+    genuine: tuple[Item, ...]
+    stolen: tuple[Item, ...]
+
+    @property
+    def recordings(self) -> tuple[Item, ...]:
+        return (*self.enrolment, *self.genuine, *self.stolen)
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """The participants, and the recordings of other people, from which only the voice of units is learnt."""
+
+    people: tuple[Person, ...]
+    others: tuple[Item, ...]
+
+
+def choose(study: Study) -> Cast:
+    """The participants that ``study`` asks for, or as many as the data has, by how much speech there is of them.
+
+    Raises:
+        StudyError: fewer than two people have recordings enough.
+    """
+    rows = [row for row in read_rows(study.data) if row.kind == "bonafide" and row.speaker]
+    _check_owners(rows, study)
+    speakers: dict[str, list[Item]] = defaultdict(list)
+    for row in rows:
+        if (not study.sets or row.set in study.sets) and study.split in (None, row.split) and _fits(row):
+            speakers[row.speaker].append(row)
+    most_first = sorted(speakers.values(), key=lambda own: (-sum(map(seconds, own)), own[0].speaker))
+    complete = (person for own in most_first if (person := _person(own, study)) is not None)
+    people = list(islice(complete, study.people.count))
+    if len(people) < 2:
+        raise StudyError(
+            f"{study.data}: {len(people)} of {len(speakers)} speakers have the {study.people.enrolment} recordings to "
+            f"enrol, one to try and one to steal, of {SHORTEST:g} s or more each; check sets and split, or bring more"
+        )
+    names = {person.name for person in people}
+    return Cast(tuple(people), tuple(row for row in rows if row.speaker not in names))
+
+
+def seconds(item: Item) -> float:
+    """Length of a recording, from the index or the file's header; 0 where neither tells."""
+    if item.seconds > 0:
+        return item.seconds
+    try:
+        return float(soundfile.info(item.path).duration)
+    except (OSError, soundfile.LibsndfileError):
+        return 0.0
+
+
+def _check_owners(rows: Iterable[Item], study: Study) -> None:
+    owners: dict[Path, str] = {}
+    for row in rows:
+        if owners.setdefault(row.path, row.speaker) != row.speaker:
+            raise StudyError(f"{study.data}: {row.path} is said to be of {owners[row.path]} and of {row.speaker}")
+
+
+def _fits(row: Item) -> bool:
+    try:
+        check_name(row.speaker)
+    except EnrolmentError as error:
+        raise StudyError(f"{row.path}: {error}; rename the speaker in the index") from error
+    return seconds(row) >= SHORTEST
+
+
+def _person(own: Sequence[Item], study: Study) -> Person | None:
+    """The uses of one speaker's recordings; None where they are too few."""
+    queue = _distinct(enrolment_order(own, study.seed))
+    enrolment = _take(queue, study.people.enrolment)
+    genuine = _take(queue, study.people.genuine)
+    stolen: list[Item] = []
+    while queue and sum(map(seconds, stolen)) < study.people.stolen_seconds:
+        stolen.append(queue.pop(0))
+    if len(genuine) > 1 and not stolen:
+        stolen.append(genuine.pop())
+    complete = len(enrolment) == study.people.enrolment and genuine and stolen
+    return Person(own[0].speaker, tuple(enrolment), tuple(genuine), tuple(stolen)) if complete else None
+
+
+def _distinct(items: Iterable[Item]) -> list[Item]:
+    """``items`` without those that may hold a recording that came before."""
+    taken: list[Item] = []
+    for item in items:
+        if not any(same_recording(before, item) for before in taken):
+            taken.append(item)
+    return taken
+
+
+def _take(queue: list[Item], count: int) -> list[Item]:
+    taken, queue[:] = queue[:count], queue[count:]
+    return taken
