@@ -311,12 +311,12 @@ async def test_whoever_never_reads_is_cut_off_and_takes_little_memory(tmp_path):
         mute = socket.socket(socket.AF_UNIX)
         mute.connect(str(s.path))
         mute.setblocking(False)
-        request = wire.encode({"jsonrpc": "2.0", "id": 0, "method": "metrics"})
-        with contextlib.suppress(OSError):
-            mute.send(b"".join(request.replace(b":0", b":%d" % n) for n in range(1, 9)))
         while not s.server.connections:
             await asyncio.sleep(0.01)
         (connection,) = s.server.connections
+        request = wire.encode({"jsonrpc": "2.0", "id": 0, "method": "metrics"})
+        with contextlib.suppress(OSError):
+            mute.send(b"".join(request.replace(b":0", b":%d" % n) for n in range(1, 9)))
         async with await AsyncClient.open(s.path) as honest:
             for _ in range(3):
                 assert await honest.call("status")

@@ -17,7 +17,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from voiceid.cli.errors import report
 from voiceid.cli.exit_codes import ExitCode, code_of_error
-from voiceid.cli.output import settle_streams, stdout
+from voiceid.cli.output import drop_unwritten, settle_streams, stdout
 
 COMMANDS = {
     "enroll": "Enrol a voice from recordings or the microphone.",
@@ -82,6 +82,7 @@ class RootGroup(TyperGroup):
             if isinstance(sys.stdout, io.TextIOWrapper):  # file names need not be UTF-8, and JSON takes the escapes
                 sys.stdout.reconfigure(errors="backslashreplace")
             result = super().main(arguments, *positional, **extra)
+            sys.stdout.flush()
         except typer.BadParameter.__base__ as error:  # type: ignore[misc]  # Click's UsageError, wherever typer keeps it
             code = report(error, ExitCode.USAGE, as_json=as_json)
         except typer.Abort:
@@ -97,6 +98,7 @@ class RootGroup(TyperGroup):
             code = ExitCode(result or 0)  # type: ignore[call-arg]  # looks one up
             if code is ExitCode.INTERRUPTED:
                 report(KeyboardInterrupt("interrupted"), code, as_json=as_json)
+        drop_unwritten()
         sys.exit(int(code))
 
 

@@ -34,6 +34,14 @@ def settle_streams() -> None:
         raise OSError(errno.EBADF, "closed; send it to a file or to /dev/null", "standard output")
 
 
+def drop_unwritten() -> None:
+    """Give up what standard output does not take: Python would try again at its end, and exit with 120."""
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
 def stdout() -> Console:
     """Standard output; coloured only on a terminal and without ``NO_COLOR``."""
     return _console(error=False)
