@@ -71,7 +71,7 @@ def files(tmp_path: Path, speech: Path) -> dict[str, Path]:
         ("nan", "NaN or infinite"),
         ("hour", "3600 s long; cut it"),
         ("missing", "no such audio file"),
-        ("folder", "no such audio file"),
+        ("folder", "not a file"),
         ("long", "File name too long"),
     ],
 )

@@ -179,6 +179,9 @@ def test_enrolment_refuses_silence_strangers_and_too_little(
     first = session.add(owner_clips[0])
     assert first.accepted
     assert 0 < first.progress < 1
+    again = session.add(owner_clips[0])
+    assert again.fault is EnrolmentFault.REPEATED
+    assert again.progress == first.progress
     stranger = session.add(clips(corpus, OTHER, 1)[0])
     assert stranger.fault is EnrolmentFault.OTHER_SPEAKER
     assert stranger.progress == first.progress

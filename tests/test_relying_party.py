@@ -128,7 +128,7 @@ def test_purpose_codebook_and_age_are_checked(ada):
     signed = ada.authenticate(purpose="Pay 5")
     data, moment = signed.to_bytes(), signed.contents.time / 1000
     for expected in (None, "Pay 6"):
-        with pytest.raises(EnvelopeError, match="another purpose"):
+        with pytest.raises(EnvelopeError, match="signed for the purpose 'Pay 5', not for"):
             ada.verify(data, expected_purpose=expected)
     with pytest.raises(EnvelopeError, match="another codebook"):
         ada.verify(data, expected_purpose="Pay 5", expected_codebook_hash=bytes(32))

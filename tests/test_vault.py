@@ -150,6 +150,20 @@ def test_credentials_are_stored_once_and_revoked_for_good(vault):
             attempt("Ada", first.credential_id)
 
 
+def test_a_damaged_credential_hides_nobody(vault):
+    template = make_template()
+    vault.save_template(template)
+    for number in (1, 2):
+        vault.save_credential("Ada", credential_of(template, number))
+    path = next(vault.folder.glob("users/*/credential-*"))
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    (ada,) = vault.list_users()
+    assert (ada.name, ada.credential_count) == ("Ada", 1)
+    assert len(vault.problems()) == 1
+    with pytest.raises(VaultError, match="damaged"):
+        vault.credentials("Ada")
+
+
 def test_counters_increase_for_each_credential_and_across_openings(vault):
     template = make_template()
     vault.save_template(template)

@@ -28,7 +28,7 @@ def read_waveform(path: Path | str, *, max_seconds: float = MAX_SECONDS) -> Wave
     """
     path = Path(path)
     if not path.is_file():
-        raise AudioError(f"{path}: no such audio file")
+        raise AudioError(f"{path}: {'not a file' if path.exists() else 'no such audio file'}")
     try:
         with soundfile.SoundFile(os.fsencode(path)) as file:
             rate, channels, frames = file.samplerate, file.channels, file.frames

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum, unique
@@ -30,6 +31,7 @@ class EnrolmentFault(StrEnum):
     OTHER_SPEAKER = "other_speaker"
     SOUNDS_SYNTHETIC = "sounds_synthetic"
     SOUNDS_REPLAYED = "sounds_replayed"
+    REPEATED = "repeated"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,7 @@ class EnrolmentSession:
         self._settings = settings
         self._others = others
         self._embeddings: list[NDArray[np.float32]] = []
+        self._taken: set[bytes] = set()
         self._net_speech = 0.0
 
     @property
@@ -79,6 +82,9 @@ class EnrolmentSession:
         if utterance.quality.faults:
             fault = EnrolmentFault(utterance.quality.faults[0].value)
             return self._refuse(fault, "; ".join(describe_faults(utterance.quality)), utterance)
+        digest = hashlib.sha256(utterance.samples.tobytes()).digest()
+        if digest in self._taken:
+            return self._refuse(EnrolmentFault.REPEATED, "the same recording as before; say something else", utterance)
         spoofing = self._judges.spoofing_score(self._judges.spoofing.score(utterance.samples))
         if not spoofing.passed:
             return self._refuse(EnrolmentFault.SOUNDS_SYNTHETIC, "sounds synthetic", utterance)
@@ -91,6 +97,7 @@ class EnrolmentSession:
             message = "another speaker than before; if the first recordings were of someone else, start again"
             return self._refuse(EnrolmentFault.OTHER_SPEAKER, message, utterance)
         self._embeddings.append(embedding)
+        self._taken.add(digest)
         self._net_speech += utterance.quality.net_speech
         return EnrolmentFeedback(True, None, "taken", utterance.quality, self.progress)
 

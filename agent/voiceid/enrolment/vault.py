@@ -15,6 +15,7 @@ File names are keyed hashes: without the device key the folder tells how many us
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import os
 import secrets
@@ -114,7 +115,7 @@ class Vault:
         files.check_writable(self.folder, self._users, self._relying_parties)
 
     def list_users(self) -> tuple[UserSummary, ...]:
-        """Everyone enrolled, by name. Damaged templates are left out: see :meth:`problems`."""
+        """Everyone enrolled, by name. Damaged templates and credentials are left out: see :meth:`problems`."""
         summaries = []
         with self._shared():
             for folder in self._user_folders():
@@ -122,8 +123,7 @@ class Vault:
                     template = self._template_in(folder)
                 except VaultError:
                     continue
-                count = sum(1 for _ in self._current_credentials(folder, template))
-                summaries.append(UserSummary.of(template, count))
+                summaries.append(UserSummary.of(template, self._count_credentials(folder, template)))
         return tuple(sorted(summaries, key=lambda summary: summary.name))
 
     def problems(self) -> tuple[str, ...]:
@@ -349,9 +349,21 @@ class Vault:
     def _current_credentials(self, folder: Path, template: Template) -> Iterator[tuple[Path, Credential]]:
         for path in sorted(folder.glob("credential-*")):
             record = self._read(path)
-            credential = Credential.from_bytes(record.payload)
-            if credential.enrolment_id == template.enrolment_id and record.user_id == template.user_id:
-                yield path, credential
+            if self._is_current(record, template):
+                yield path, Credential.from_bytes(record.payload)
+
+    def _count_credentials(self, folder: Path, template: Template) -> int:
+        """How many credentials of the current enrolment are sound: a damaged one must not hide everybody."""
+        count = 0
+        for path in folder.glob("credential-*"):
+            with contextlib.suppress(VaultError):
+                count += self._is_current(self._read(path), template)
+        return count
+
+    @staticmethod
+    def _is_current(record: Record, template: Template) -> bool:
+        credential = Credential.from_bytes(record.payload)
+        return credential.enrolment_id == template.enrolment_id and record.user_id == template.user_id
 
     def _drop_ended_credentials(self, folder: Path, template: Template) -> tuple[Credential, ...]:
         current = {path for path, _ in self._current_credentials(folder, template)}

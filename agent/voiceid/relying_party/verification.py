@@ -87,7 +87,9 @@ def verify(
     if contents.source is not Source.MICROPHONE and not allow_file:
         raise EnvelopeError("envelope: the audio came from a file, not from the device's microphone")
     if contents.purpose != expected_purpose:
-        raise EnvelopeError("envelope: signed for another purpose than expected")
+        raise EnvelopeError(
+            f"envelope: signed for the purpose {contents.purpose!r}, not for {expected_purpose!r} (expected_purpose)"
+        )
     if max_age is not None:
         _check_age(contents, max_age, time.time() if now is None else now)
     return VerifiedEnvelope(

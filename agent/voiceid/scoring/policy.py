@@ -8,7 +8,7 @@ from __future__ import annotations
 from voiceid.types import Decision, Evidence, Outcome, Quality, QualityFault, Score
 
 FAULT_TEXT = {
-    QualityFault.SILENT: "the microphone delivered silence",
+    QualityFault.SILENT: "nothing but silence was delivered",
     QualityFault.TOO_SHORT: "too little speech: {net_speech:.1f} s",
     QualityFault.TOO_QUIET: "too quiet: {speech_dbfs:.0f} dBFS",
     QualityFault.CLIPPED: "clipped: {clipped:.1%} of samples at full scale",

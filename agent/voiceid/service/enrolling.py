@@ -92,7 +92,7 @@ class Enrolling:
         except UnknownUserError:
             former = None
         if former is not None and not replace:
-            raise EnrolmentError(f"{name!r} is enrolled already; enrol anew with replace, which ends all credentials")
+            raise EnrolmentError(f"{name!r} is enrolled already; start anew with 'voiceid users reenroll' (replace)")
         if former is None and replace:
             raise UnknownUserError(f"{name!r} is not enrolled on this device")
         owned = sum(user.owner_uid == call.peer.uid for user in users)
