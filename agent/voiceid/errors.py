@@ -12,6 +12,10 @@ class AudioError(VoiceIdError):
     """Audio that cannot be read or must not be processed (corrupt, empty, not finite, too long)."""
 
 
+class NoSpeechError(AudioError):
+    """Nobody spoke while somebody was listened to: to be asked again."""
+
+
 class AudioDeviceError(AudioError):
     """A microphone that cannot be used, or no sound system at all."""
 

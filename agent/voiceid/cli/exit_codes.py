@@ -13,6 +13,7 @@ from voiceid.errors import (
     EnvelopeError,
     MissingPackageError,
     ModelError,
+    NoSpeechError,
     ServiceError,
     SettingsError,
     UnknownUserError,
@@ -64,6 +65,7 @@ class ExitCode(IntEnum):
 
 _OF_ERROR: dict[type[BaseException], ExitCode] = {
     AudioDeviceError: ExitCode.DEVICE,
+    NoSpeechError: ExitCode.INCONCLUSIVE,
     AudioError: ExitCode.AUDIO,
     ModelError: ExitCode.MODEL,
     SettingsError: ExitCode.SETTINGS,

@@ -20,6 +20,7 @@ from voiceid.errors import (
     CredentialError,
     EnrolmentError,
     ModelError,
+    NoSpeechError,
     ServiceError,
     SettingsError,
     UnknownUserError,
@@ -77,7 +78,7 @@ def translated() -> Iterator[None]:
 
     errors: dict[Fault, type[VoiceIdError]] = {
         Fault.MICROPHONE: AudioDeviceError,
-        Fault.NO_SPEECH: AudioDeviceError,
+        Fault.NO_SPEECH: NoSpeechError,
         Fault.AUDIO: AudioError,
         Fault.CLOCK: ClockError,
         Fault.CREDENTIAL: CredentialError,
