@@ -107,3 +107,13 @@ def test_output_goes_through_links_and_into_pipes_and_replaces_neither(tmp_path:
     assert link.is_symlink() and (tmp_path / "target").read_bytes() == b"one"
     assert pipe.is_fifo() and os.read(reader, 9) == b"two"
     os.close(reader)
+
+
+def test_a_daemon_that_should_run_and_does_not_is_told(tmp_path: Path) -> None:
+    config = tmp_path / "config.toml"
+    config.write_text(f'[service]\nsocket = "{tmp_path / "gone.sock"}"\n[paths]\nvault = "{tmp_path / "vault"}"\n')
+    ran = voiceid("--config", config, "users", "list")
+    assert ran.code == ExitCode.VAULT
+    assert f"no daemon answers at {tmp_path / 'gone.sock'}" in ran.err and "counts no failures" in ran.err
+    named = voiceid("--config", config, "users", "list", "--vault", tmp_path / "vault")
+    assert named.code == ExitCode.VAULT and "answers" not in named.err

@@ -131,8 +131,15 @@ def _connect(context: Context) -> Client | None:
         return None
     from voiceid.service.sockets import client_socket, is_served
 
-    path = client_socket(context.settings().service)
-    if path is None or not is_served(path):
+    service = context.settings().service
+    path = service.socket or client_socket(service)
+    if path is None:
+        return None
+    if not is_served(path):
+        stderr().print(
+            f"warning: no daemon answers at {path}: this works on the vault itself, and counts no failures",
+            soft_wrap=True, markup=False,
+        )  # fmt: skip
         return None
     from voiceid.service.client import Client
 
