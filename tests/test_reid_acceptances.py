@@ -6,12 +6,12 @@ import json
 import numpy as np
 import pytest
 
+from tools.studies.errors import StudyError
 from tools.studies.reidentification.__main__ import main
 from tools.studies.reidentification.acceptances import People, accept
-from tools.studies.reidentification.errors import StudyError
 from tools.studies.reidentification.plda import Plda
-from tools.studies.reidentification.results import write_json
 from tools.studies.reidentification.scan import Held, Trials, scan, score_all
+from tools.studies.results import write_json
 
 PEOPLE = People.named(["a", "b", "c"], ["b", "x", "a", "y"])
 SCORES = np.array([[1.0, 6.0, 9.0, 0.0], [7.0, 5.5, 2.0, 0.0], [8.0, 0.0, 5.0, 0.0]])

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import soundfile
 
+from tools.studies.errors import StudyError
 from tools.studies.reidentification.__main__ import main
 from tools.studies.reidentification.emitted import REPRESENTATIONS, Emitted, sequence_statistics
-from tools.studies.reidentification.errors import StudyError
 from tools.studies.reidentification.preprocess import PreprocessOptions, process, trim_ends
 from tools.studies.reidentification.silence import SilenceOptions, cut, find_speech
 from voiceid.audio import read_waveform

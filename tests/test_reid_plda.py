@@ -8,8 +8,8 @@ import types
 import numpy as np
 import pytest
 
+from tools.studies.errors import StudyError
 from tools.studies.reidentification import peer
-from tools.studies.reidentification.errors import StudyError
 from tools.studies.reidentification.openset import summarise
 from tools.studies.reidentification.plda import train_plda
 from tools.studies.reidentification.scan import score_all

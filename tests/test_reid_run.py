@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tools.studies.cluster import open_workers
+from tools.studies.errors import StudyError
 from tools.studies.reidentification.__main__ import main
-from tools.studies.reidentification.cluster import open_workers
-from tools.studies.reidentification.errors import StudyError
 from tools.studies.reidentification.reidentify import PldaOptions
 from tools.studies.reidentification.silence import write_audio
 from tools.studies.reidentification.split import SplitOptions

@@ -5,8 +5,8 @@ import csv
 import numpy as np
 import pytest
 
+from tools.studies.errors import StudyError
 from tools.studies.reidentification.__main__ import main
-from tools.studies.reidentification.errors import StudyError
 from tools.studies.reidentification.layouts import Recording, find_recordings
 from tools.studies.reidentification.split import Sizes, SplitOptions, split
 from tools.studies.reidentification.tasks import TaskFilter, Tasks, read_tasks

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tools.studies.errors import StudyError
 from tools.studies.reidentification.__main__ import main
 from tools.studies.reidentification.check import SEARCH_SPACES, check, differences
 from tools.studies.reidentification.counts import Counts
-from tools.studies.reidentification.errors import StudyError
 from tools.studies.reidentification.tables import averages, correlate, read_runs, select
 
 STUDY = Path(os.environ.get("VOICEID_REFERENCE", "")) / "reid-study"

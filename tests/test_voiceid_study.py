@@ -15,9 +15,9 @@ from evaluation_helpers import corpus_items, write_index
 from small_models import write_models
 
 from tools.evaluation.selection import read_rows
+from tools.studies.errors import StudyError
 from tools.studies.voiceid.__main__ import main
 from tools.studies.voiceid.config import read_study
-from tools.studies.voiceid.errors import StudyError
 from tools.studies.voiceid.people import choose
 from tools.studies.voiceid.trials import read_trials
 from tools.train.data.corpus import Item

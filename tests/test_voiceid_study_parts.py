@@ -13,11 +13,12 @@ import pytest
 from evaluation_helpers import corpus_items
 
 from tools.evaluation.parallel import Account
+from tools.studies.errors import StudyError
 from tools.studies.files import digest, kept, whole_file
 from tools.studies.voiceid import figures, fusion, mcadams, page, success
 from tools.studies.voiceid.authentication import repeat
 from tools.studies.voiceid.config import read_study
-from tools.studies.voiceid.errors import StudyError, refuse_failures
+from tools.studies.voiceid.errors import refuse_failures
 from tools.studies.voiceid.recognisers import RECOGNISERS, load_recogniser, normalised
 from tools.studies.voiceid.systems import COPIES
 from tools.studies.voiceid.tables import Table

@@ -72,7 +72,7 @@ def _on(client: Any) -> Run:
 
     def run(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
         waiting = iter(items)
-        shared = client.scatter(function, broadcast=True, hash=False)
+        shared = client.submit(_itself, function, pure=False)  # unlike scattered data, made again if it is lost
         threads = max(1, sum(client.nthreads().values()))
 
         def submit(number: int) -> list[Any]:
@@ -90,3 +90,7 @@ def _on(client: Any) -> Run:
 
 def _apply(function: Callable[[Any], Any], item: Any) -> Any:
     return function(item)
+
+
+def _itself(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return function

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tools.studies.reidentification.results import finite, write_json
 from tools.studies.reidentification.tables import Correlation, Run, averages, correlate, read_runs, select
+from tools.studies.results import finite, write_json
 
 MEASURES = ("fp_rate", "precision", "recall", "mcc", "fscore", "accuracy")
 KNOWN, UNKNOWN = "train-2-1", "test-1"

@@ -6,7 +6,7 @@ import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tools.studies.reidentification.errors import StudyError
+from tools.studies.errors import StudyError
 from tools.studies.reidentification.reidentify import PldaOptions
 from tools.studies.reidentification.synthetic import Population
 from voiceid.settings import ModelSettings

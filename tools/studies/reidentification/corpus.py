@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from tools.studies.reidentification.errors import StudyError
+from tools.studies.errors import StudyError
 from tools.studies.reidentification.silence import write_audio
 from tools.train.data.corpus import Item, read_index
 from voiceid.audio import read_waveform

@@ -6,7 +6,7 @@ import math
 import re
 from dataclasses import dataclass
 
-from tools.studies.reidentification.errors import StudyError
+from tools.studies.errors import StudyError
 
 
 @dataclass(frozen=True, slots=True)

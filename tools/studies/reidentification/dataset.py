@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from tools.studies.errors import StudyError
 from tools.studies.reidentification.acceptances import People
-from tools.studies.reidentification.errors import StudyError
 from tools.studies.reidentification.layouts import read_table
 from tools.studies.reidentification.plda import Floats
 from tools.studies.reidentification.split import Row

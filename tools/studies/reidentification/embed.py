@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from tools.studies.reidentification import cluster
-from tools.studies.reidentification.errors import StudyError
+from tools.studies import cluster
+from tools.studies.errors import StudyError
 from tools.studies.reidentification.recordings import LONGEST, find_audio
-from tools.studies.reidentification.results import read_json, whole_file, write_json
 from tools.studies.reidentification.scan import Apply
+from tools.studies.results import read_json, whole_file, write_json
 from voiceid.audio import prepare, read_waveform
 from voiceid.errors import AudioError, MissingPackageError
 from voiceid.models.store import find_model

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tools.studies.errors import StudyError
 from tools.studies.reidentification.embed import Embed
-from tools.studies.reidentification.errors import StudyError
 from tools.train.units_attacker import mel_statistics, unit_statistics
 from voiceid.audio import prepare
 from voiceid.audio.files import MAX_SECONDS

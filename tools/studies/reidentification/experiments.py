@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tools.studies.reidentification.layouts import read_table
-from tools.studies.reidentification.results import finite, write_rows
+from tools.studies.results import finite, write_rows
 
 RATES = {
     "fp_rate": "fp_rate",

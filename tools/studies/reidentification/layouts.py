@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.studies.reidentification.errors import StudyError
+from tools.studies.errors import StudyError
 
 SHORT_NAMES = {"vox1": "v1", "vox2": "v2", "vox": "v", "vox-test": "v-test", "mayo-speech": "ms"}
 """How the study abbreviates data sets in file names."""

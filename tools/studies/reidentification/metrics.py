@@ -10,11 +10,12 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
+from tools.studies.errors import StudyError
 from tools.studies.reidentification.acceptances import Acceptances, People, accept
 from tools.studies.reidentification.counts import Counts
-from tools.studies.reidentification.errors import StudyError
 from tools.studies.reidentification.experiments import cell
-from tools.studies.reidentification.results import SINGLE, ScoredData, read_data, write_rows
+from tools.studies.reidentification.results import SINGLE, ScoredData, read_data
+from tools.studies.results import write_rows
 
 CALCULATIONS = ("rank1", "known", "overlap")
 COUNT_COLUMNS = ("files", "TA", "FA", "TR", "FR", "prec")

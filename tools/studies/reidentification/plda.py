@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from tools.studies.reidentification.errors import StudyError
+from tools.studies.errors import StudyError
 
 Floats = NDArray[np.float64]
 RANK = 100

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from tools.studies.errors import StudyError
 from tools.studies.reidentification.counts import Counts
-from tools.studies.reidentification.errors import StudyError
 from tools.studies.reidentification.figures import FIGURES
 from tools.studies.reidentification.layouts import read_table
-from tools.studies.reidentification.results import whole_file
 from tools.studies.reidentification.tables import Run, read_runs
+from tools.studies.results import whole_file
 
 
 def draw(runs: Sequence[Run], folder: Path, names: Sequence[str] = tuple(FIGURES)) -> list[Path]:

@@ -14,8 +14,8 @@ from tqdm import tqdm
 from tools.studies.reidentification.dataset import Dataset, assemble, stack
 from tools.studies.reidentification.layouts import Recording
 from tools.studies.reidentification.plda import Floats
-from tools.studies.reidentification.results import whole_file
 from tools.studies.reidentification.split import Row
+from tools.studies.results import whole_file
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from tools.studies.reidentification import cluster, embed
-from tools.studies.reidentification.errors import StudyError
+from tools.studies import cluster
+from tools.studies.errors import StudyError
+from tools.studies.reidentification import embed
 from tools.studies.reidentification.recordings import LONGEST, find_audio
 from tools.studies.reidentification.scan import Apply
 from tools.studies.reidentification.silence import SilenceOptions, cut, write_audio

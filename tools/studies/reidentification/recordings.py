@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from tools.studies.reidentification.errors import StudyError
+from tools.studies.errors import StudyError
 
 AUDIO = (".wav", ".flac", ".ogg", ".opus", ".mp3", ".m4a")
 LONGEST = 3600.0

@@ -9,12 +9,11 @@ from typing import Any, Literal
 
 import numpy as np
 
+from tools.studies.errors import StudyError
 from tools.studies.reidentification.acceptances import Acceptances, People
 from tools.studies.reidentification.dataset import Dataset, load_dataset
-from tools.studies.reidentification.errors import StudyError
 from tools.studies.reidentification.experiments import add_experiment
 from tools.studies.reidentification.plda import ITERATIONS, RANK, Floats, Plda, train_plda
-from tools.studies.reidentification.results import whole_file, write_json
 from tools.studies.reidentification.scan import Held, Trials, scan, score_all
 from tools.studies.reidentification.thresholds import (
     RELAXED,
@@ -24,6 +23,7 @@ from tools.studies.reidentification.thresholds import (
     ThresholdOptions,
     average_thresholds,
 )
+from tools.studies.results import whole_file, write_json
 
 JSON_CELLS = 2_000_000
 """Matrices with more comparisons are written as .npy files beside the JSON, which then names them."""

@@ -1,13 +1,8 @@
-"""Files of results, written whole or not at all: the study's JSON and CSV schemas."""
+"""Reading back the data files of the study's JSON schema."""
 
 from __future__ import annotations
 
-import csv
-import json
-import math
-import os
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tools.studies.reidentification.errors import StudyError
+from tools.studies.errors import StudyError
 from tools.studies.reidentification.plda import Floats
+from tools.studies.results import read_json
 
 SINGLE = ("eer_only", "mindcf_only", "manual")
 """Results with one threshold; their files hold values where those with both hold {eer, mindcf}."""
@@ -31,40 +27,6 @@ class ScoredData:
     threshold: float
     known: tuple[str, ...]
     unknown: tuple[str, ...]
-
-
-@contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
-    """A temporary path in the same folder that replaces ``path`` when the block ends well."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        yield temporary
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def write_json(path: Path, content: Any) -> None:
-    """Write JSON; NaN and infinity become null."""
-    with whole_file(path) as temporary:
-        temporary.write_text(json.dumps(finite(content), indent=1) + "\n", "utf-8")
-
-
-def write_rows(path: Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Write a CSV file with a header."""
-    with whole_file(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(columns)
-        writer.writerows(rows)
-
-
-def read_json(path: Path) -> Any:
-    """Raises StudyError where the file is missing or not JSON (interrupted copies, for one)."""
-    try:
-        return json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        raise StudyError(f"{path}: not a readable result file ({error})") from error
 
 
 def read_data(path: Path, kind: str) -> ScoredData:
@@ -95,19 +57,6 @@ def read_data(path: Path, kind: str) -> ScoredData:
     if not np.isfinite(scores).all():
         raise StudyError(f"{path}: {int((~np.isfinite(scores)).sum())} scores are not finite")
     return ScoredData(scores[np.ix_(rows, columns)], actual, threshold, known, unknown)
-
-
-def finite(content: Any) -> Any:
-    """``content`` with NaN and infinity as None and arrays as lists, all the way down."""
-    if isinstance(content, dict):
-        return {str(key): finite(value) for key, value in content.items()}
-    if isinstance(content, (list, tuple)):
-        return [finite(value) for value in content]
-    if isinstance(content, np.ndarray):
-        return finite(content.tolist())
-    if isinstance(content, np.generic):
-        return finite(content.item())
-    return None if isinstance(content, float) and not math.isfinite(content) else content
 
 
 def _matrix(path: Path, content: Any, kind: type) -> NDArray[Any]:

@@ -15,17 +15,18 @@ from typing import Any
 
 import numpy as np
 
-from tools.studies.reidentification import cluster, embed
+from tools.studies import cluster
+from tools.studies.errors import StudyError
+from tools.studies.reidentification import embed
 from tools.studies.reidentification.counts import Counts
 from tools.studies.reidentification.emitted import REPRESENTATIONS, Emitted
-from tools.studies.reidentification.errors import StudyError
 from tools.studies.reidentification.pool import load_pool
 from tools.studies.reidentification.recordings import find_audio
 from tools.studies.reidentification.reidentify import JSON_CELLS, PldaOptions, add_plda_arguments, plda_options
-from tools.studies.reidentification.results import finite, write_json
 from tools.studies.reidentification.scan import Apply
 from tools.studies.reidentification.split import SplitOptions, find_all
 from tools.studies.reidentification.sweep import Cell, Runs, sweep, write_table
+from tools.studies.results import finite, write_json
 
 EMBEDDING = "embedding"
 

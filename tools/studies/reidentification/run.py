@@ -14,17 +14,18 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from tools.studies.reidentification import cluster, config, embed, plot
+from tools.studies import cluster
+from tools.studies.reidentification import config, embed, plot
 from tools.studies.reidentification.pool import Pool, load_pool
 from tools.studies.reidentification.preprocess import PreprocessOptions, Processing, preprocess
 from tools.studies.reidentification.recordings import find_audio
-from tools.studies.reidentification.results import finite, write_json
 from tools.studies.reidentification.scan import Apply
 from tools.studies.reidentification.silence import SilenceOptions
 from tools.studies.reidentification.split import SplitOptions, find_all
 from tools.studies.reidentification.sweep import SYNTHETIC_SESSIONS, Runs, design, sweep, write_table
 from tools.studies.reidentification.synthetic import synthetic_pool
 from tools.studies.reidentification.tables import averages, correlate, read_runs
+from tools.studies.results import finite, write_json
 
 PACKAGES = ("numpy", "scipy", "matplotlib", "voiceid")
 

@@ -17,14 +17,15 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from tools.studies.reidentification import cluster, peer
+from tools.studies import cluster
+from tools.studies.errors import StudyError
+from tools.studies.reidentification import peer
 from tools.studies.reidentification.acceptances import People
-from tools.studies.reidentification.errors import StudyError
 from tools.studies.reidentification.plda import Plda
-from tools.studies.reidentification.results import finite, write_json
 from tools.studies.reidentification.scan import BLOCK, Apply, Trials, scan, score_all
 from tools.studies.reidentification.synthetic import Population, Session
 from tools.studies.reidentification.thresholds import ThresholdOptions, average_thresholds
+from tools.studies.results import finite, write_json
 from voiceid.errors import MissingPackageError
 
 THRESHOLD_SPEAKERS = 1000

@@ -15,8 +15,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from tools.studies.errors import StudyError
 from tools.studies.reidentification.acceptances import Acceptances, Indices, People, ordered
-from tools.studies.reidentification.errors import StudyError
 from tools.studies.reidentification.openset import Columns, summarise
 from tools.studies.reidentification.plda import Floats, Plda, Projected
 

@@ -12,8 +12,8 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 from scipy.ndimage import median_filter
 
-from tools.studies.reidentification.errors import StudyError
-from tools.studies.reidentification.results import whole_file
+from tools.studies.errors import StudyError
+from tools.studies.results import whole_file
 from voiceid.audio import read_waveform
 from voiceid.types import SAMPLE_RATE, Samples
 

@@ -15,10 +15,10 @@ from typing import Literal
 
 import numpy as np
 
-from tools.studies.reidentification.errors import StudyError
+from tools.studies.errors import StudyError
 from tools.studies.reidentification.layouts import SHORT_NAMES, Recording, find_recordings
-from tools.studies.reidentification.results import write_rows
 from tools.studies.reidentification.tasks import TaskFilter, Tasks, read_tasks
+from tools.studies.results import write_rows
 
 Amount = Literal["all", "half", "1"]
 COLUMNS = ("files", "speaker_id", "train", "test", "data_type", "test_id")

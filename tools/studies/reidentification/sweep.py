@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from tools.studies.reidentification import cluster
-from tools.studies.reidentification.errors import StudyError
+from tools.studies import cluster
+from tools.studies.errors import StudyError
 from tools.studies.reidentification.experiments import cell
 from tools.studies.reidentification.pool import Pool, load_pool
 from tools.studies.reidentification.reidentify import (
@@ -26,12 +26,12 @@ from tools.studies.reidentification.reidentify import (
     plda_options,
     reidentify,
 )
-from tools.studies.reidentification.results import read_json, write_json, write_rows
 from tools.studies.reidentification.scan import Apply, score_all
 from tools.studies.reidentification.split import Sizes, SplitOptions, find_all, split
 from tools.studies.reidentification.synthetic import Population, synthetic_pool
 from tools.studies.reidentification.tasks import TaskFilter, Tasks
 from tools.studies.reidentification.thresholds import equal_error
+from tools.studies.results import read_json, write_json, write_rows
 
 MEASURES = ("fp_rate", "precision", "recall", "mcc", "fscore", "accuracy")
 FIXED = (

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from tools.studies.errors import StudyError
 from tools.studies.reidentification.counts import Counts
-from tools.studies.reidentification.errors import StudyError
 from tools.studies.reidentification.layouts import read_table
 
 COLUMNS = ("experiment", "num_train", "num_test", "num_overlap", "test_type", "mindcf_confusion", "mindcf_threshold")

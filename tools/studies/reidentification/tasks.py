@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from tools.studies.reidentification.errors import StudyError
+from tools.studies.errors import StudyError
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tools.studies.reidentification.errors import StudyError
+from tools.studies.errors import StudyError
 from tools.studies.reidentification.openset import summarise
 from tools.studies.reidentification.plda import Floats, Plda
 

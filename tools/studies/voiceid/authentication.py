@@ -20,9 +20,10 @@ from tools.evaluation.parallel import Account, each
 from tools.evaluation.report import card_summary
 from tools.evaluation.selection import read_rows
 from tools.evaluation.trials import mean_embedding
+from tools.studies.errors import StudyError
 from tools.studies.files import digest, kept
 from tools.studies.voiceid.config import Study
-from tools.studies.voiceid.errors import StudyError, refuse_failures
+from tools.studies.voiceid.errors import refuse_failures
 from tools.studies.voiceid.people import choose
 from tools.studies.voiceid.tables import Table, spread
 from tools.studies.voiceid.transform import RAW

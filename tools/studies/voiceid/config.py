@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from tools.studies.voiceid.errors import StudyError
+from tools.studies.errors import StudyError
 from voiceid.settings import ModelSettings, Settings, from_table
 
 DEFAULT_INDEX = "index.csv"

@@ -1,14 +1,10 @@
-"""The error of this study, and how many files may fail before there is one."""
+"""How many files may fail before there is an error."""
 
 from tools.evaluation.parallel import Account
-from voiceid.errors import VoiceIdError
+from tools.studies.errors import StudyError
 
 MOST_FAILURES = 0.05
 """Share of files that may be unreadable or impossible to make."""
-
-
-class StudyError(VoiceIdError):
-    """Data or options from which no honest number can come; the message says what is wrong and what to do."""
 
 
 def refuse_failures(account: Account) -> None:

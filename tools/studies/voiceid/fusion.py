@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from tools.evaluation.fusion_table import FOLDS, SVM_TRIALS, cross_validate, honest_folds, paper_folds
+from tools.studies.errors import StudyError
 from tools.studies.files import digest, kept
 from tools.studies.voiceid.config import Study
-from tools.studies.voiceid.errors import StudyError
 from tools.studies.voiceid.tables import Table, spread
 from tools.studies.voiceid.trials import Trial, read_trials
 from tools.train.data.fusion_set import FusionTrial

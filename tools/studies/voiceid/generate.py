@@ -22,9 +22,10 @@ from tools.evaluation.audio import UnfitError
 from tools.evaluation.deciding import splice
 from tools.evaluation.parallel import Account, each
 from tools.evaluation.selection import read_rows, system
+from tools.studies.errors import StudyError
 from tools.studies.files import digest, whole_file, write_json
 from tools.studies.voiceid.config import Attacks, Study
-from tools.studies.voiceid.errors import StudyError, refuse_failures
+from tools.studies.voiceid.errors import refuse_failures
 from tools.studies.voiceid.people import Cast, Person, choose, seconds
 from tools.studies.voiceid.recipes import FULL, GENUINE, PARTIAL, PLAYED, REPLAY, Recipe, plan
 from tools.studies.voiceid.systems import Order, check_systems, command_from, load_system

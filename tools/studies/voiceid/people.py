@@ -12,8 +12,8 @@ import soundfile
 
 from tools.evaluation.selection import read_rows
 from tools.evaluation.trials import enrolment_order, same_recording
+from tools.studies.errors import StudyError
 from tools.studies.voiceid.config import Study
-from tools.studies.voiceid.errors import StudyError
 from tools.train.data.corpus import Item
 from voiceid.enrolment.names import check_name
 from voiceid.errors import EnrolmentError

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import metadata
 
-from tools.studies.voiceid.errors import StudyError
+from tools.studies.errors import StudyError
 from voiceid.errors import MissingPackageError
 from voiceid.types import Samples
 

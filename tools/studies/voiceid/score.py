@@ -17,9 +17,10 @@ from tools.evaluation.deciding import Deciding, Verdict
 from tools.evaluation.judging import Asking
 from tools.evaluation.parallel import Account, each
 from tools.evaluation.selection import read_rows, system
+from tools.studies.errors import StudyError
 from tools.studies.files import digest, kept
 from tools.studies.voiceid.config import Study
-from tools.studies.voiceid.errors import StudyError, refuse_failures
+from tools.studies.voiceid.errors import refuse_failures
 from tools.studies.voiceid.generate import ENROLMENT
 from tools.studies.voiceid.tables import Table
 from tools.studies.voiceid.trials import Trial, write_trials

@@ -14,9 +14,9 @@ import numpy as np
 import soxr
 
 from tools.evaluation.audio import crop
+from tools.studies.errors import StudyError
 from tools.studies.voiceid.config import Attacks, Program
 from tools.studies.voiceid.conversion import convert
-from tools.studies.voiceid.errors import StudyError
 from tools.train.data.attacks import kokoro
 from tools.train.data.attacks.cache import attack_folder
 from tools.train.data.attacks.systems import DEV_SYSTEMS, TRAIN_SYSTEMS

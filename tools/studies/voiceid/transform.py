@@ -19,9 +19,10 @@ import soundfile
 
 from tools.evaluation.parallel import Account, each
 from tools.evaluation.selection import read_rows
+from tools.studies.errors import StudyError
 from tools.studies.files import digest, whole_file, write_json
 from tools.studies.voiceid.config import Study
-from tools.studies.voiceid.errors import StudyError, refuse_failures
+from tools.studies.voiceid.errors import refuse_failures
 from tools.studies.voiceid.generate import claim, write, write_index
 from tools.studies.voiceid.people import Cast, Person, choose, seconds
 from tools.studies.voiceid.tables import Table

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from tools.evaluation.audio import UnfitError
+from tools.studies.errors import StudyError
 from tools.studies.voiceid import mcadams
-from tools.studies.voiceid.errors import StudyError
 from tools.studies.voiceid.systems import COPIES, TEXT_TO_SPEECH, speak
 from tools.studies.voiceid.unit_voice import UnitVoice
 from tools.train.data.attacks import world
