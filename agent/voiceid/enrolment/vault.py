@@ -348,22 +348,23 @@ class Vault:
 
     def _current_credentials(self, folder: Path, template: Template) -> Iterator[tuple[Path, Credential]]:
         for path in sorted(folder.glob("credential-*")):
-            record = self._read(path)
-            if self._is_current(record, template):
-                yield path, Credential.from_bytes(record.payload)
+            if (credential := self._current_credential(path, template)) is not None:
+                yield path, credential
 
     def _count_credentials(self, folder: Path, template: Template) -> int:
         """How many credentials of the current enrolment are sound: a damaged one must not hide everybody."""
         count = 0
         for path in folder.glob("credential-*"):
             with contextlib.suppress(VaultError):
-                count += self._is_current(self._read(path), template)
+                count += self._current_credential(path, template) is not None
         return count
 
-    @staticmethod
-    def _is_current(record: Record, template: Template) -> bool:
+    def _current_credential(self, path: Path, template: Template) -> Credential | None:
+        """The credential in ``path``, None if it belongs to another enrolment than ``template``'s."""
+        record = self._read(path)
         credential = Credential.from_bytes(record.payload)
-        return credential.enrolment_id == template.enrolment_id and record.user_id == template.user_id
+        current = credential.enrolment_id == template.enrolment_id and record.user_id == template.user_id
+        return credential if current else None
 
     def _drop_ended_credentials(self, folder: Path, template: Template) -> tuple[Credential, ...]:
         current = {path for path, _ in self._current_credentials(folder, template)}
