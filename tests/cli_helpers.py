@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,18 @@ def need_shipped_models() -> None:
     missing = [role for role in ROLES if not (shipped_folder() / f"{getattr(settings, role)}.json").exists()]
     if missing:
         pytest.skip(f"no shipped card for {', '.join(missing)} in {shipped_folder()}")
+
+
+def recordings_of(corpus: Path, speakers: Sequence[str], count: int) -> dict[str, list[Path]]:
+    """``count`` recordings of three to nine seconds by each of ``speakers``; skips where there are fewer."""
+    need_shipped_models()
+    found = {}
+    for speaker in speakers:
+        files = sorted((corpus / "opus" / "ls-test-clean" / speaker).glob("*.opus"))
+        found[speaker] = [file for file in files if 3.5 < soundfile.info(file).duration < 9][:count]
+        if len(found[speaker]) < count:
+            pytest.skip(f"the corpus has too few recordings of {speaker}")
+    return found
 
 
 def write_sparse_hour(path: Path) -> Path:

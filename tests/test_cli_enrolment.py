@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from tests.cli_helpers import need_shipped_models, voiceid
+from tests.cli_helpers import need_shipped_models, recordings_of, voiceid
 from voiceid.cli.exit_codes import ExitCode
 from voiceid.relying_party import verify, verify_registration
 
@@ -35,14 +35,7 @@ def models(lenient_models: Path) -> Iterator[None]:
 @pytest.fixture(scope="module")
 def clips(corpus: Path) -> dict[str, list[Path]]:
     """Recordings of three to nine seconds by either speaker."""
-    need_shipped_models()
-    found = {}
-    for speaker in (OWNER, STRANGER):
-        files = sorted((corpus / "opus" / "ls-test-clean" / speaker).glob("*.opus"))
-        found[speaker] = [file for file in files if 3.5 < soundfile.info(file).duration < 9][:14]
-        if len(found[speaker]) < 14:
-            pytest.skip(f"the corpus has too few recordings of {speaker}")
-    return found
+    return recordings_of(corpus, (OWNER, STRANGER), 14)
 
 
 @pytest.fixture(scope="module")

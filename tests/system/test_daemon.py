@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 import soundfile
 
-from tests.cli_helpers import need_shipped_models, voiceid
+from tests.cli_helpers import recordings_of, voiceid
 from tests.system.daemon_helpers import Running
 from voiceid.audio import read_waveform
 from voiceid.cli.exit_codes import ExitCode
@@ -40,14 +40,7 @@ OWNER, STRANGER = "ls1089", "ls121"
 @pytest.fixture(scope="module")
 def clips(corpus: Path) -> dict[str, list[Path]]:
     """Recordings of three to nine seconds by either speaker."""
-    need_shipped_models()
-    found = {}
-    for speaker in (OWNER, STRANGER):
-        files = sorted((corpus / "opus" / "ls-test-clean" / speaker).glob("*.opus"))
-        found[speaker] = [file for file in files if 3.5 < soundfile.info(file).duration < 9][:12]
-        if len(found[speaker]) < 12:
-            pytest.skip(f"the corpus has too few recordings of {speaker}")
-    return found
+    return recordings_of(corpus, (OWNER, STRANGER), 12)
 
 
 @pytest.fixture(scope="module")
