@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib
-import sys
 
-from voiceid.errors import VoiceIdError
+from tools.studies.commands import run_command
 
 COMMANDS = {
     "check": "check",
@@ -28,21 +26,8 @@ COMMANDS = {
 
 def main(arguments: list[str] | None = None) -> int:
     """Exit status 0: done; 2: cannot be done, for the reason printed."""
-    parser = argparse.ArgumentParser(prog="reidentification", description=__doc__)
-    commands = parser.add_subparsers(dest="command", required=True)
-    for name, module_name in COMMANDS.items():
-        module = importlib.import_module(f"tools.studies.reidentification.{module_name}")
-        summary = (module.__doc__ or "").strip()
-        command = commands.add_parser(name, help=summary.splitlines()[0], description=summary)
-        module.add_arguments(command)
-        command.set_defaults(run=module.run)
-    parsed = parser.parse_args(arguments)
-    try:
-        status: int = parsed.run(parsed)
-    except VoiceIdError as error:
-        print(f"reidentification {parsed.command}: {error}", file=sys.stderr)
-        return 2
-    return status
+    modules = {name: importlib.import_module(f"{__package__}.{module}") for name, module in COMMANDS.items()}
+    return run_command("reidentification", __doc__, modules, arguments)
 
 
 if __name__ == "__main__":
