@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import re
 import secrets
 import shutil
 import signal
@@ -128,7 +129,8 @@ def test_the_owner_is_accepted_and_a_stranger_denied_and_counted(
         assert client.call("lockout.show", user="ada")["failures"] == 0
     log = enrolled.said()
     assert f"decision={denied['decision']}" in log and "outcome=rejected" in log
-    assert "ada" not in log, "no names by default"
+    without_ids = re.sub(r"\b[0-9a-f]{12,32}\b", "", log)  # which are random, and hold any three digits now and then
+    assert "ada" not in without_ids, "no names by default"
 
 
 def test_five_strangers_lock_and_a_pin_or_an_admin_unlocks(
