@@ -193,8 +193,12 @@ def test_a_template_of_another_model_is_refused(
     pipeline: Pipeline, template: Template, owner_clips: list[Waveform]
 ) -> None:
     foreign = dataclasses.replace(template, model_sha256="0" * 64)
-    with pytest.raises(EnrolmentError, match="was enrolled with model"):
+    with pytest.raises(EnrolmentError, match="run 'voiceid users renew ada', which keeps all credentials"):
         pipeline.decide(owner_clips[5], foreign)
+    with pytest.raises(EnrolmentError, match="users renew"):
+        pipeline.identify(owner_clips[5], [foreign])
+    found = pipeline.identify(owner_clips[5], [dataclasses.replace(foreign, name="bob"), template])
+    assert [name for name, _ in found.candidates] == ["ada"]
 
 
 def test_an_unknown_operating_model_is_refused() -> None:

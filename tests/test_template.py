@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.vault_helpers import IDENTITY, make_template
+from tests.vault_helpers import IDENTITY, make_matching, make_template
 from voiceid import cbor
+from voiceid.enrolment.matching import Matching, mean_direction
 from voiceid.enrolment.names import check_name, name_key
 from voiceid.enrolment.template import Template
 from voiceid.errors import EnrolmentError, VaultError
@@ -43,16 +44,59 @@ def test_frozen_features_quantise_the_embedding_and_are_random_for_each_enrolmen
     assert first.user_id != second.user_id
 
 
-def test_adaptation_and_model_upgrade_leave_the_frozen_features():
+def test_adaptation_leaves_the_frozen_features():
     template = make_template()
-    upgraded_card = dataclasses.replace(IDENTITY, name="identity-next", sha256="cd" * 32)
-    adapted = template.adapted(make_template(seed=1, count=5).utterances, model=upgraded_card)
+    adapted = template.adapted(make_template(seed=1, count=5).utterances)
     assert adapted.frozen_features == template.frozen_features
     assert (adapted.enrolment_id, adapted.user_id) == (template.enrolment_id, template.user_id)
     assert not np.allclose(adapted.embedding, template.embedding)
-    assert (adapted.model_name, adapted.model_sha256) == ("identity-next", "cd" * 32)
+    assert (adapted.model_name, adapted.model_sha256) == (template.model_name, template.model_sha256)
     with pytest.raises(EnrolmentError, match="from dimension 64 to 32"):
         template.adapted(make_template(dimension=32).utterances)
+
+
+def test_a_matching_template_of_another_model_and_dimension_stands_beside_the_enrolment():
+    template = make_template()
+    newer = dataclasses.replace(IDENTITY, name="identity-next", sha256="cd" * 32)
+    vectors = make_template(seed=1, count=5, dimension=32).utterances
+    matching = Matching.create(vectors, model=newer, enrolment_id=template.enrolment_id, net_speech=8.5)
+    renewed = dataclasses.replace(template, renewed=(matching,))
+    assert renewed.models == (IDENTITY.sha256, newer.sha256)
+    assert renewed.for_model("ef" * 32) is None
+    assert renewed.for_model(IDENTITY.sha256).embedding is template.embedding
+    matched = renewed.for_model(newer.sha256)
+    np.testing.assert_array_equal(matched.embedding, mean_direction(vectors))
+    assert (matched.model_name, matched.utterance_count) == ("identity-next", 5)
+    assert (matched.frozen_features, matched.enrolment_id) == (template.frozen_features, template.enrolment_id)
+
+
+def test_a_matching_template_survives_its_encoding():
+    matching = make_matching(make_template())
+    again = Matching.from_bytes(matching.to_bytes())
+    assert again.to_bytes() == matching.to_bytes()
+    np.testing.assert_array_equal(again.utterances, matching.utterances)
+    assert (again.created, again.net_speech) == (matching.created, matching.net_speech)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("enrolment_id", bytes(17)),
+        ("embedding", b"\0" * 256),
+        ("embedding", b""),
+        ("utterances", b"\0" * 4),
+        ("utterances", b""),
+        ("model_sha256", "xyz"),
+        ("model_name", ""),
+        ("created", -1),
+        ("net_speech_ms", -5),
+        ("extra", 1),
+    ],
+)
+def test_a_malformed_matching_template_is_a_vault_error(key, value):
+    table = cbor.decode(make_matching(make_template()).to_bytes(), where="", error=VaultError)
+    with pytest.raises(VaultError, match="matching template"):
+        Matching.from_bytes(cbor.encode({**table, key: value}))
 
 
 @pytest.mark.parametrize(

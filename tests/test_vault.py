@@ -1,19 +1,20 @@
 """The vault: secrecy, atomicity, versions, faults, deletion."""
 
+import dataclasses
 import errno
 import os
 import shutil
 
 import pytest
 
-from tests.vault_helpers import DEVICE_KEY, OTHER_KEY, make_template
+from tests.vault_helpers import DEVICE_KEY, OTHER_KEY, make_matching, make_template
 from voiceid import cbor
 from voiceid.credentials.credential import Credential
 from voiceid.credentials.keys import Purpose, create_device_key
 from voiceid.enrolment import files
 from voiceid.enrolment.opening import open_vault
 from voiceid.enrolment.records import FORMAT_VERSION, Record, RecordKind, VaultKeys, vault_header
-from voiceid.enrolment.vault import MAX_COUNTER, Vault
+from voiceid.enrolment.vault import MAX_COUNTER, MAX_MATCHINGS, Vault
 from voiceid.errors import CredentialError, EnrolmentError, UnknownUserError, VaultError
 from voiceid.settings import PathSettings
 from voiceid.units.privacy import PrivacyProfile
@@ -132,6 +133,65 @@ def test_reenrolment_ends_credentials_and_adaptation_does_not(vault):
         vault.next_counter(credential_of(first).credential_id)
     with pytest.raises(CredentialError, match="another enrolment"):
         vault.save_credential("Ada", credential_of(first))
+
+
+def test_matching_templates_of_several_models_are_kept_and_end_with_their_enrolment(vault):
+    template = make_template()
+    vault.save_template(template)
+    vault.save_credential("Ada", credential_of(template))
+    for number in (1, 2):
+        vault.save_matching("Ada", make_matching(template, number))
+    again = reopen(vault)
+    assert again.problems() == ()
+    models = (template.model_sha256, f"{1:064x}", f"{2:064x}")
+    assert again.load_template("Ada").models == again.list_users()[0].models == models
+    assert again.load_template("Ada").for_model(models[2]).embedding.shape == (32,)
+    assert again.credentials("Ada") == (credential_of(template),)
+    again.save_matching("Ada", make_matching(template, 1, created=1_900_000_000))
+    assert [matching.created for matching in again.load_template("Ada").renewed] == [1_700_000_002, 1_900_000_000]
+    again.save_template(make_template(user_id=template.user_id), replace=True)
+    assert again.load_template("Ada").renewed == ()
+    assert list(vault.folder.glob("users/*/matching-*")) == []
+
+
+def test_the_oldest_matching_template_makes_way(vault):
+    template = make_template()
+    vault.save_template(template)
+    for number in range(1, MAX_MATCHINGS + 3):
+        vault.save_matching("Ada", make_matching(template, number))
+    kept = [f"{number:064x}" for number in range(3, MAX_MATCHINGS + 3)]
+    assert vault.load_template("Ada").models == (template.model_sha256, *kept)
+    assert len(list(vault.folder.glob("users/*/matching-*"))) == MAX_MATCHINGS
+
+
+def test_a_matching_template_of_another_enrolment_or_user_is_not_taken(vault):
+    ada, bob = make_template(), make_template("Bob", seed=1)
+    for template in (ada, bob):
+        vault.save_template(template)
+    with pytest.raises(EnrolmentError, match="does not belong"):
+        vault.save_matching("Ada", make_matching(bob))
+    with pytest.raises(EnrolmentError, match="does not belong"):
+        vault.save_matching("Ada", dataclasses.replace(make_matching(ada), model_sha256=ada.model_sha256))
+    with pytest.raises(UnknownUserError):
+        vault.save_matching("Cleo", make_matching(ada))
+    vault.save_matching("Bob", make_matching(bob))
+    (theirs,) = vault.folder.glob("users/*/matching-*")
+    own = next(folder for folder in vault.folder.glob("users/*") if folder != theirs.parent)
+    shutil.copy(theirs, own / theirs.name)
+    assert len(vault.problems()) == 1 and "moved here" in vault.problems()[0]
+    assert vault.load_template("Ada").models == (ada.model_sha256,)
+
+
+def test_a_damaged_matching_template_hides_nobody(vault):
+    template = make_template()
+    vault.save_template(template)
+    vault.save_matching("Ada", make_matching(template))
+    (path,) = vault.folder.glob("users/*/matching-*")
+    path.write_bytes(path.read_bytes()[:-1])
+    assert vault.load_template("Ada").models == (template.model_sha256,)
+    assert len(vault.problems()) == 1
+    with pytest.raises(VaultError, match="damaged"):
+        vault.contents()
 
 
 def test_credentials_are_stored_once_and_revoked_for_good(vault):

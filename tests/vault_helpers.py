@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 
 from voiceid.credentials.authenticator import Authenticator
 from voiceid.credentials.envelope import SpeechUnits
 from voiceid.credentials.keys import DeviceKey
+from voiceid.enrolment.matching import Matching
 from voiceid.enrolment.template import Template
 from voiceid.enrolment.vault import Vault
 from voiceid.models.card import Card
@@ -47,6 +50,14 @@ def make_template(name="Ada", *, seed=0, count=3, dimension=64, **fields):
     vectors = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
     fields = {"model": IDENTITY, "net_speech": 9.25, "owner_uid": 1000, **fields}
     return Template.create(name, vectors, **fields)
+
+
+def make_matching(template, number=1, **fields):
+    """A matching template of ``template``'s enrolment for model ``number``."""
+    vectors = make_template(seed=100 + number, count=4, dimension=32).utterances
+    card = dataclasses.replace(IDENTITY, name=f"identity-{number}", sha256=f"{number:064x}")
+    made = Matching.create(vectors, model=card, enrolment_id=template.enrolment_id, net_speech=8.5)
+    return dataclasses.replace(made, **{"created": 1_700_000_000 + number, **fields})
 
 
 def accepted(name="Ada"):

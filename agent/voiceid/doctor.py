@@ -61,7 +61,7 @@ def run_checks(config: Path | None = None, vault: Path | None = None) -> tuple[C
         "wake word": lambda: _wake_word(settings),
         "vault": lambda: _vault(folder),
         "device key": lambda: _device_key(folder, key),
-        "records": lambda: _records(folder, key),
+        "records": lambda: _records(folder, key, _identity_model(settings)),
         "daemon": lambda: _daemon(settings),
         "clock": _clock,
         "disk": lambda: _disk(folder),
@@ -220,7 +220,7 @@ def _device_key(folder: Path, path: Path) -> Check:
     return Check("device key", Status.OK, f"{where}")
 
 
-def _records(folder: Path, key: Path) -> Check:
+def _records(folder: Path, key: Path, model: str | None) -> Check:
     from voiceid.credentials.keys import load_device_key
     from voiceid.enrolment.vault import Vault
 
@@ -236,7 +236,22 @@ def _records(folder: Path, key: Path) -> Check:
         return Check("records", Status.FAIL, str(error), advice)
     if problems:
         return Check("records", Status.FAIL, "; ".join(problems), "restore these records, or delete and enrol the user")
+    stale = [user.name for user in users if model is not None and model not in user.models]
+    if stale:
+        detail = f"{len(users)} users; templates of another identity model than is in use: {', '.join(stale)}"
+        return Check("records", Status.WARN, detail, "for each: voiceid users renew NAME; all credentials stay")
     return Check("records", Status.OK, f"{len(users)} users")
+
+
+def _identity_model(settings: Settings) -> str | None:
+    """SHA-256 of the identity model in use; None where its card cannot be read, which another check tells."""
+    from voiceid.models.card import read_card
+    from voiceid.models.store import card_path
+
+    try:
+        return read_card(card_path(settings.models.identity)).sha256
+    except VoiceIdError:
+        return None
 
 
 def _daemon(settings: Settings) -> Check:

@@ -52,6 +52,10 @@ class UnknownUserError(EnrolmentError):
     """The user is not enrolled on this device."""
 
 
+class UnverifiedError(EnrolmentError):
+    """Nothing shows that this is the person of the enrolment: the model that could tell is not there."""
+
+
 class VaultError(VoiceIdError):
     """The vault cannot be read or written: damaged, from a newer version, wrong device key, disk full."""
 

@@ -98,7 +98,7 @@ class Pipeline:
         """As :meth:`decide`, with the utterance that was judged (None where none was prepared)."""
         if template is None:
             return not_enrolled(name), None
-        self.check_template(template)
+        template = self.check_template(template)
         watch = Stopwatch()
         with watch.stage("prepare"):
             utterance = self.prepare(waveform)
@@ -176,14 +176,18 @@ class Pipeline:
             )
 
     def identify(self, waveform: Waveform, templates: Sequence[Template]) -> Identification:
-        """Find the speaker among ``templates`` (open set).
+        """Find the speaker among ``templates`` (open set); those of another identity model are left out.
 
         With n users enrolled a stranger has n chances, so the identity score must pass its threshold by ln n.
+
+        Raises:
+            EnrolmentError: all templates belong to other identity models.
         """
         if not templates:
             return Identification(None, not_enrolled("anybody"), ())
-        for template in templates:
-            self.check_template(template)
+        sha256 = self.judges.identity.card.sha256
+        fitting = [fit for template in templates if (fit := template.for_model(sha256)) is not None]
+        templates = fitting or [self.check_template(templates[0])]
         watch = Stopwatch()
         with watch.stage("prepare"):
             utterance = self.prepare(waveform)
@@ -215,15 +219,19 @@ class Pipeline:
         sequence = profile.apply(self.units(utterance, profile.codebook).tolist())
         return SpeechUnits(pack(sequence), self.tokenizer.codebook_hash(profile.codebook), profile)
 
-    def check_template(self, template: Template) -> None:
-        """Insist that ``template`` was made by the identity model that is loaded.
+    def check_template(self, template: Template) -> Template:
+        """``template`` as matched by the identity model that is loaded.
 
         Raises:
-            EnrolmentError: it was not.
+            EnrolmentError: there is no matching template for that model.
         """
         card = self.judges.identity.card
-        if template.model_sha256 != card.sha256:
+        fitting = template.for_model(card.sha256)
+        if fitting is None:
             raise EnrolmentError(
-                f"{template.name!r} was enrolled with model {template.model_name!r}, but {card.name!r} "
-                f"({card.sha256[:12]}) is loaded; choose the former model in [models] or run 'voiceid users reenroll'"
+                f"the template of {template.name!r} belongs to identity model {template.model_name!r} "
+                f"({template.model_sha256[:12]}), but {card.name!r} {card.version} ({card.sha256[:12]}) is in use; run "
+                f"'voiceid users renew {template.name}', which keeps all credentials, or choose the former model in "
+                "[models]"
             )
+        return fitting

@@ -58,6 +58,8 @@ class ModelSettings:
     liveness: CardReference = "liveness"
     fusion: CardReference = "fusion"
     units: CardReference = "units"
+    former: tuple[CardReference, ...] = ()
+    """Identity cards that were in use before: after a change they recognise users whose template is renewed."""
     threads: Annotated[int, Between(1, 64)] = 1
     """ONNX Runtime threads a session; more than one only helps an otherwise idle machine."""
     operating_point: Literal["convenience", "balanced", "strict"] = "balanced"

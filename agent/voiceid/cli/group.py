@@ -26,7 +26,7 @@ COMMANDS = {
     "authenticate": "Verify a user and, when accepted, write a signed envelope for a relying party.",
     "units": "Turn speech into discrete units, the only thing that is ever shared.",
     "explain": "Show how a decision came about, as a table and as a picture.",
-    "users": "List, show, delete and re-enrol users.",
+    "users": "List, show, delete, renew and re-enrol users.",
     "credentials": "List, register and revoke a user's credentials.",
     "privacy": "Show and choose what each relying party gets to see.",
     "models": "List, verify and choose models.",

@@ -1,9 +1,9 @@
-"""Guided enrolment on the terminal, for ``enroll`` and ``users reenroll``."""
+"""Guided enrolment on the terminal, for ``enroll``, ``users reenroll`` and ``users renew``."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from voiceid.enrolment.vault import Vault
     from voiceid.service.client import Client
     from voiceid.settings import Settings
-    from voiceid.types import Waveform
+    from voiceid.types import Utterance, Waveform
 
 MAX_RECORDINGS = 20
 """Utterances that are recorded before a microphone enrolment gives up."""
@@ -42,8 +42,10 @@ def check_storing(vault: Vault) -> None:
     unix_seconds()
 
 
-def start_session(settings: Settings, others: list[Template]) -> EnrolmentSession:
-    """Load the judges and start.
+def start_session(
+    settings: Settings, others: list[Template], *, recognised: Callable[[Utterance], bool] | None = None
+) -> EnrolmentSession:
+    """Load the judges and start; with ``recognised`` only the utterances that it takes count.
 
     Raises:
         ModelError: a model cannot be used.
@@ -52,7 +54,7 @@ def start_session(settings: Settings, others: list[Template]) -> EnrolmentSessio
         from voiceid.enrolment.enrol import EnrolmentSession
         from voiceid.scoring.judges import Judges
 
-        return EnrolmentSession(Judges.load(settings.models), settings, others)
+        return EnrolmentSession(Judges.load(settings.models), settings, others, recognised=recognised)
 
 
 def collect(
@@ -91,7 +93,7 @@ def finish(session: EnrolmentSession, name: str, utterances: list[dict[str, Any]
 
 
 def enrol_remotely(
-    client: Client, name: str, files: list[Path], microphone: bool, device: str | None, *, replace: bool = False
+    client: Client, name: str, files: list[Path], microphone: bool, device: str | None, **more: Any
 ) -> dict[str, Any]:
     """Let the daemon enrol ``name``; feedback on each utterance goes to standard error. Returns what it made.
 
@@ -102,7 +104,7 @@ def enrol_remotely(
     if bool(files) == microphone:
         raise typer.BadParameter("give either audio files or --microphone")
     recordings = [waveform for _, waveform in read_all(files)]
-    result = client.call("enrol", _hear, user=name, replace=replace, audio=hand_over(client, recordings))
+    result = client.call("enrol", _hear, user=name, audio=hand_over(client, recordings), **more)
     for other in result.get("similar", ()):
         warn(f"{name!r} and {other!r} sound alike: either may be accepted as the other; prefer a PIN beside the voice")
     return result

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from voiceid.cli.output import progress, stderr
-from voiceid.errors import UnknownUserError
+from voiceid.errors import ModelError, UnknownUserError
 
 if TYPE_CHECKING:
     from voiceid.credentials.keys import DeviceKey
@@ -57,6 +58,20 @@ def all_templates(vault: Vault) -> list[Template]:
     for problem in vault.problems():
         warn(problem)
     return [vault.load_template(user.name) for user in vault.list_users()]
+
+
+def needs_renewal(models: Iterable[str], settings: Settings) -> bool:
+    """Whether the identity model in use is none of ``models`` (SHA-256), those that a user can be matched by.
+
+    False where its card cannot be read: that is another command's to tell.
+    """
+    from voiceid.models.card import read_card
+    from voiceid.models.store import card_path
+
+    try:
+        return read_card(card_path(settings.models.identity)).sha256 not in models
+    except ModelError:
+        return False
 
 
 def warn(message: str) -> None:

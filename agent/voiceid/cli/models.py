@@ -121,7 +121,7 @@ def use(
     set_key(config, "models", found.role, path.stem if shipped else str(path))
     load_settings(config)
     if found.role == "identity":
-        warn("users enrolled with another identity model must be enrolled again: 'voiceid users reenroll'")
+        warn("users enrolled with another identity model must speak again: 'voiceid users renew' keeps credentials")
     context.emit(
         {"role": found.role, "name": found.name, "path": path, "config": config},
         Text(f"{found.role}: {found.name} {found.version} (in {config})"),

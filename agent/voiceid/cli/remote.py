@@ -24,6 +24,7 @@ from voiceid.errors import (
     ServiceError,
     SettingsError,
     UnknownUserError,
+    UnverifiedError,
     VaultError,
     VoiceIdError,
 )
@@ -84,6 +85,7 @@ def translated() -> Iterator[None]:
         Fault.CREDENTIAL: CredentialError,
         Fault.ENROLMENT: EnrolmentError,
         Fault.UNKNOWN_USER: UnknownUserError,
+        Fault.UNVERIFIED: UnverifiedError,
         Fault.VAULT: VaultError,
         Fault.MODEL: ModelError,
         Fault.SETTINGS: SettingsError,

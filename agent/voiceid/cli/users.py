@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
@@ -13,16 +14,19 @@ from voiceid.cli.arguments import Device, Microphone, Name, Yes, check_source, c
 from voiceid.cli.context import Context, command_app, context_of
 from voiceid.cli.enroll import Files
 from voiceid.cli.guided import check_storing, collect, enrol_remotely, enrolled, finish, start_session
-from voiceid.cli.loading import all_templates, open_vault, warn
+from voiceid.cli.loading import all_templates, needs_renewal, open_vault, warn
 from voiceid.cli.output import plain, stderr
-from voiceid.cli.remote import daemon
-from voiceid.errors import VaultError
+from voiceid.cli.remote import daemon, translated
+from voiceid.errors import EnrolmentError, UnverifiedError, VaultError
 from voiceid.wall_clock import show_moment
 
 if TYPE_CHECKING:
     from voiceid.enrolment.vault import Vault
+    from voiceid.service.client import Client
 
-app = command_app("List, show, delete and re-enrol users.")
+_UNVERIFIED = "Whoever speaks now can use all credentials of {0!r}. Renew without a check?"
+
+app = command_app("List, show, delete, renew and re-enrol users.")
 
 
 @app.command("list")
@@ -31,7 +35,7 @@ def list_users(ctx: typer.Context) -> None:
     context = context_of(ctx)
     with daemon(context) as client:
         users = client.call("users.list")["users"] if client else _local_users(context)
-    table = Table("name", "enrolled", "utterances", "speech (s)", "model", "credentials", box=None)
+    table = Table("name", "enrolled", "utterances", "speech (s)", "model", "credentials", "", box=None)
     for user in users:
         table.add_row(
             Text(user["name"]),
@@ -40,6 +44,7 @@ def list_users(ctx: typer.Context) -> None:
             f"{user['net_speech']:.1f}",
             user["model_name"],
             str(user["credential_count"]),
+            Text("renew" if user["renew"] else "", style="bold yellow"),
         )
     context.emit(users, table if users else Text("nobody is enrolled"))
 
@@ -55,10 +60,15 @@ def show(ctx: typer.Context, name: Name) -> None:
         "name": user["name"],
         "enrolled": show_moment(user["created"]),
         **{key: user[key] for key in ("utterance_count", "net_speech", "model_name", "model_sha256", "owner_uid")},
+        "models": user["models"],
+        "renew": user["renew"],
     }
     table = Table.grid(padding=(0, 2))
     for key, value in facts.items():
-        table.add_row(key.replace("_", " "), Text(str(value)))
+        text = ", ".join(model[:12] for model in value) if key == "models" else str(value)
+        table.add_row(key.replace("_", " "), Text(text))
+    if user["renew"]:
+        warn(f"the identity model in use is none of these: 'voiceid users renew {user['name']}' keeps all credentials")
     context.emit({**facts, "credentials": credentials}, table, _credential_lines(credentials))
 
 
@@ -136,17 +146,102 @@ def reenroll(
     )
 
 
+@app.command()
+def renew(
+    ctx: typer.Context,
+    name: Name,
+    files: Files = None,
+    microphone: Microphone = False,
+    device: Device = None,
+    former_model: Annotated[
+        str | None,
+        typer.Option(metavar="CARD", help="Card of the model that NAME was enrolled with.", show_default=False),
+    ] = None,
+    yes: Yes = False,
+) -> None:
+    """Record user NAME for the identity model in use, after a change of models. All credentials stay.
+
+    Nobody else may pass for NAME here: the former model has to recognise every utterance, where it can be found
+    ([bold]--former-model[/], \\[models] former, or among the shipped ones). Without it the daemon asks for NAME's PIN;
+    an admin may go without, on being asked or with --yes. The former template stays, for the way back.
+
+    Example:
+
+    voiceid users renew ada new-1.wav new-2.wav new-3.wav --former-model old/identity-pi.json
+    """
+    context = context_of(ctx)
+    with daemon(context) as client:
+        if client is not None:
+            if former_model is not None:
+                raise typer.BadParameter("a daemon runs: name the former card in [models] former, or name a --vault")
+            made = _renew_remotely(client, name, (files or [], microphone, device), yes)
+            context.emit({"name": made["user"], "renewed": True, **made}, _renewed(made["user"], made["model_name"]))
+            return
+    settings = context.settings()
+    check_source(files or [], microphone, device)
+    recordings = read_all(files or [])
+    vault = open_vault(settings)
+    check_storing(vault)
+    template = vault.load_template(name)
+    from voiceid.enrolment.renewal import find_former, save_renewal
+
+    former = find_former(template, settings.models, former_model)
+    if former is None:
+        warn(f"the identity model {template.model_name!r} ({template.model_sha256[:12]}) is not here to tell {name!r}")
+        confirm(_UNVERIFIED.format(name), yes)
+    session = start_session(settings, [], recognised=former.recognises if former else None)
+    utterances = collect(session, recordings, device)
+    try:
+        stored = save_renewal(vault, template, session)
+    except EnrolmentError:
+        if context.json:
+            context.emit({"name": name, "renewed": False, "progress": session.progress, "utterances": utterances})
+        raise
+    facts = {
+        "name": stored.name,
+        "renewed": True,
+        "verified": former is not None,
+        "model_name": stored.model_name,
+        "model_sha256": stored.model_sha256,
+        "credentials": len(vault.credentials(name)),
+        "utterances": utterances,
+    }
+    context.emit(facts, _renewed(stored.name, stored.model_name))
+
+
+def _renew_remotely(
+    client: Client, name: str, source: tuple[list[Path], bool, str | None], yes: bool
+) -> dict[str, Any]:
+    try:
+        with translated():
+            return enrol_remotely(client, name, *source, renew=True)
+    except UnverifiedError as error:
+        warn(str(error))
+    client.call("release")
+    if yes:
+        return enrol_remotely(client, name, *source, renew=True, unverified=True)
+    pin = typer.prompt(f"PIN of {name}", hide_input=True, err=True)
+    return enrol_remotely(client, name, *source, renew=True, pin=pin)
+
+
+def _renewed(name: str, model_name: str) -> Text:
+    return Text.assemble(("renewed", "bold green"), f"  {name} for {model_name}; all credentials stay")
+
+
 def _local_users(context: Context) -> list[dict[str, Any]]:
     vault = open_vault(context.settings())
     for problem in vault.problems():
         warn(problem)
-    return [plain(user) for user in vault.list_users()]
+    settings = context.settings()
+    return [{**plain(user), "renew": needs_renewal(user.models, settings)} for user in vault.list_users()]
 
 
 def _local_user(context: Context, name: str) -> dict[str, Any]:
-    vault = open_vault(context.settings())
+    settings = context.settings()
+    vault = open_vault(settings)
     template = vault.load_template(name)
-    return {"user": template.facts(), "credentials": [plain(c) for c in vault.credentials(name)]}
+    facts = {**template.facts(), "renew": needs_renewal(template.models, settings)}
+    return {"user": facts, "credentials": [plain(c) for c in vault.credentials(name)]}
 
 
 def _summary(credential: dict[str, Any]) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum, unique
 
@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voiceid.audio import prepare
-from voiceid.enrolment.template import Template, mean_direction
+from voiceid.enrolment.matching import Matching, mean_direction
+from voiceid.enrolment.template import Template
 from voiceid.errors import EnrolmentError
 from voiceid.scoring.judges import Judges
 from voiceid.scoring.policy import describe_faults
@@ -56,11 +57,21 @@ class EnrolmentResult:
 class EnrolmentSession:
     """Collects utterances of one person until they suffice for a template."""
 
-    def __init__(self, judges: Judges, settings: Settings, others: Sequence[Template] = ()) -> None:
-        """``others`` are the templates of the users already enrolled."""
+    def __init__(
+        self,
+        judges: Judges,
+        settings: Settings,
+        others: Sequence[Template] = (),
+        *,
+        recognised: Callable[[Utterance], bool] | None = None,
+    ) -> None:
+        """``others`` are the templates of the users already enrolled; ``recognised`` tells whether the right person
+        speaks, where only one will do.
+        """
         self._judges = judges
         self._settings = settings
         self._others = others
+        self._recognised = recognised
         self._embeddings: list[NDArray[np.float32]] = []
         self._taken: set[bytes] = set()
         self._net_speech = 0.0
@@ -71,6 +82,11 @@ class EnrolmentSession:
         need = self._settings.enrolment
         utterances = len(self._embeddings) / need.min_utterances
         return min(1.0, utterances, self._net_speech / need.min_net_speech)
+
+    @property
+    def net_speech(self) -> float:
+        """Seconds of speech taken in."""
+        return self._net_speech
 
     @property
     def complete(self) -> bool:
@@ -96,6 +112,9 @@ class EnrolmentSession:
         if self._embeddings and not self._same_speaker(embedding):
             message = "another speaker than before; if the first recordings were of someone else, start again"
             return self._refuse(EnrolmentFault.OTHER_SPEAKER, message, utterance)
+        if self._recognised is not None and not self._recognised(utterance):
+            message = "not recognised as the person who is enrolled; speak as usual, close to the microphone"
+            return self._refuse(EnrolmentFault.OTHER_SPEAKER, message, utterance)
         self._embeddings.append(embedding)
         self._taken.add(digest)
         self._net_speech += utterance.quality.net_speech
@@ -110,11 +129,7 @@ class EnrolmentSession:
             EnrolmentError: not complete, or ``name`` cannot be used.
         """
         need = self._settings.enrolment
-        if not self.complete:
-            raise EnrolmentError(
-                f"enrolment of {name!r} is not complete: {len(self._embeddings)} of {need.min_utterances} utterances, "
-                f"{self._net_speech:.1f} of {need.min_net_speech:.1f} s of speech; add more recordings"
-            )
+        self._check_complete(name)
         template = Template.create(
             name,
             np.stack(self._embeddings),
@@ -123,14 +138,39 @@ class EnrolmentSession:
             owner_uid=owner_uid,
             user_id=user_id,
         )
+        comparable = [
+            other
+            for former in self._others
+            if former.name != template.name and (other := former.for_model(template.model_sha256)) is not None
+        ]
         similar = tuple(
             other.name
-            for other in self._others
-            if other.name != template.name
-            and other.embedding.shape == template.embedding.shape
-            and self._judges.identity_score(other.embedding, template.embedding).llr > need.similar_user_llr
+            for other in comparable
+            if self._judges.identity_score(other.embedding, template.embedding).llr > need.similar_user_llr
         )
         return EnrolmentResult(template, similar)
+
+    def renew(self, template: Template) -> Matching:
+        """A matching template of the enrolment ``template`` for the identity model of this session.
+
+        Raises:
+            EnrolmentError: not complete.
+        """
+        self._check_complete(template.name)
+        return Matching.create(
+            np.stack(self._embeddings),
+            model=self._judges.identity.card,
+            enrolment_id=template.enrolment_id,
+            net_speech=self._net_speech,
+        )
+
+    def _check_complete(self, name: str) -> None:
+        need = self._settings.enrolment
+        if not self.complete:
+            raise EnrolmentError(
+                f"enrolment of {name!r} is not complete: {len(self._embeddings)} of {need.min_utterances} utterances, "
+                f"{self._net_speech:.1f} of {need.min_net_speech:.1f} s of speech; add more recordings"
+            )
 
     def _same_speaker(self, embedding: NDArray[np.float32]) -> bool:
         llr = self._judges.identity_score(mean_direction(np.stack(self._embeddings)), embedding).llr

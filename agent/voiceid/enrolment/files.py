@@ -27,9 +27,25 @@ def make_private_folder(folder: Path) -> None:
     with explain(folder):
         if not folder.parent.exists():
             make_private_folder(folder.parent)
-        folder.mkdir(mode=0o700, exist_ok=True)
+        if not folder.exists():
+            folder.mkdir(mode=0o700, exist_ok=True)
+            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                inherit_owner(descriptor, folder.parent)
+            finally:
+                os.close(descriptor)
         if folder.stat().st_mode & 0o777 != 0o700:
             folder.chmod(0o700)
+
+
+def inherit_owner(descriptor: int, folder: Path) -> None:
+    """Give an open file or folder the owner of the ``folder`` it lies in, so that what root does to the vault of a
+    service's user stays usable for that service. Does nothing for anybody but root.
+    """
+    if os.geteuid() == 0:
+        wanted, status = folder.stat(), os.fstat(descriptor)
+        if (status.st_uid, status.st_gid) != (wanted.st_uid, wanted.st_gid):
+            os.fchown(descriptor, wanted.st_uid, wanted.st_gid)
 
 
 def check_vacant(folder: Path, allowed: frozenset[str]) -> None:
@@ -63,6 +79,7 @@ def write_atomic(path: Path, data: bytes, *, shred_old: bool = False) -> None:
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
             with os.fdopen(descriptor, "wb") as stream:
                 os.fchmod(descriptor, 0o600)
+                inherit_owner(descriptor, path.parent)
                 stream.write(data)
                 stream.flush()
                 os.fsync(descriptor)
@@ -148,12 +165,14 @@ def remove_leftovers(folder: Path) -> int:
 
 
 def shred_folder(folder: Path) -> tuple[int, ...]:
-    """Shred the files of ``folder`` and remove it; returns the bytes overwritten in each."""
+    """Shred the files in and below ``folder`` and remove it; returns the bytes overwritten in each."""
+    sizes: list[int] = []
     with explain(folder):
-        sizes = tuple(shred(path) for path in sorted(folder.iterdir()))
+        for path in sorted(folder.iterdir()):
+            sizes += shred_folder(path) if path.is_dir() else (shred(path),)
         folder.rmdir()
         sync_folder(folder.parent)
-    return sizes
+    return tuple(sizes)
 
 
 def sync_folder(folder: Path) -> None:
@@ -188,7 +207,10 @@ def locked(path: Path, *, exclusive: bool, timeout: float = 10.0) -> Iterator[No
 def _open_lock(path: Path, *, exclusive: bool) -> int | None:
     with explain(path):
         try:
-            return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+            with contextlib.suppress(OSError):
+                inherit_owner(descriptor, path.parent)
+            return descriptor
         except OSError as error:
             if exclusive or error.errno not in _READ_ONLY:
                 raise

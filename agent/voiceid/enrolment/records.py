@@ -40,6 +40,8 @@ class RecordKind(IntEnum):
     COUNTER = 3
     PRIVACY = 4
     LOCKOUT = 5
+    MATCHING = 6
+    """A matching template for another model than the enrolment's."""
 
 
 NO_USER = bytes(_ID)

@@ -17,6 +17,8 @@ class UserSummary:
     net_speech: float
     utterance_count: int
     model_name: str
+    models: tuple[str, ...]
+    """SHA-256 of every identity model that there is a matching template for, that of the enrolment first."""
     owner_uid: int
     credential_count: int
 
@@ -29,6 +31,7 @@ class UserSummary:
             net_speech=template.net_speech,
             utterance_count=template.utterance_count,
             model_name=template.model_name,
+            models=template.models,
             owner_uid=template.owner_uid,
             credential_count=credential_count,
         )

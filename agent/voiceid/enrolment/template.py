@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import re
 import secrets
 from dataclasses import dataclass
 from typing import Any
@@ -13,14 +12,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voiceid import cbor
+from voiceid.enrolment.matching import (
+    ID_BYTES,
+    Embedding,
+    Matching,
+    check_model,
+    check_vectors,
+    mean_direction,
+    read_vectors,
+)
 from voiceid.enrolment.names import check_name
 from voiceid.errors import EnrolmentError, VaultError
 from voiceid.models.card import Card
 from voiceid.wall_clock import unix_seconds
 
-Embedding = NDArray[np.float32]
-
-ID_BYTES = 16
 FROZEN_RANDOM_BYTES = 32
 
 _FIELDS: dict[str, type] = {
@@ -69,25 +74,18 @@ class Template:
     """Seconds of speech behind the template, in whole milliseconds."""
     owner_uid: int
     """Who may change or delete it, besides an admin."""
+    renewed: tuple[Matching, ...] = ()
+    """Matching templates for further models, oldest first; each rests in a record of its own."""
 
     def __post_init__(self) -> None:
         if check_name(self.name) != self.name:
             raise EnrolmentError("template: the user name is not in NFC")
-        if self.embedding.ndim != 1 or self.utterances.ndim != 2 or len(self.utterances) == 0:
-            raise EnrolmentError("template: expected an embedding (d,) and utterances (n, d) with n >= 1")
-        if self.utterances.shape[1] != len(self.embedding):
-            raise EnrolmentError("template: the embedding and its utterances differ in dimension")
-        for vectors in (self.embedding[None], self.utterances):
-            if vectors.dtype != np.float32 or not np.isfinite(vectors).all():
-                raise EnrolmentError("template: embeddings must be finite float32")
-            if np.abs(np.linalg.norm(vectors, axis=1) - 1).max() > 1e-3:
-                raise EnrolmentError("template: embeddings must have unit norm")
+        check_vectors(self.embedding, self.utterances)
+        check_model(self.model_name, self.model_sha256)
         if len(self.user_id) != ID_BYTES or len(self.enrolment_id) != ID_BYTES:
             raise EnrolmentError(f"template: user and enrolment ids have {ID_BYTES} bytes")
-        if len(self.frozen_features) != len(self.embedding) + FROZEN_RANDOM_BYTES:
-            raise EnrolmentError("template: the frozen features have another length than the embedding asks for")
-        if not self.model_name or not re.fullmatch(r"[0-9a-f]{64}", self.model_sha256):
-            raise EnrolmentError("template: the identity card needs a name and a SHA-256")
+        if len(self.frozen_features) <= FROZEN_RANDOM_BYTES:
+            raise EnrolmentError("template: the frozen features are too short")
         if self.created < 0 or self.owner_uid < 0 or not (math.isfinite(self.net_speech) and self.net_speech >= 0):
             raise EnrolmentError("template: time, net speech and owner uid cannot be negative")
 
@@ -132,11 +130,30 @@ class Template:
     def facts(self) -> dict[str, Any]:
         """What may be shown of it: no voice data."""
         names = ("name", "created", "net_speech", "utterance_count", "model_name", "model_sha256", "owner_uid")
-        return {name: getattr(self, name) for name in names}
+        return {**{name: getattr(self, name) for name in names}, "models": list(self.models)}
 
-    def adapted(self, embeddings: Embedding, *, model: Card | None = None) -> Template:
-        """The same enrolment matched by other utterance ``embeddings`` (n, d), as after adaptation or, with the new
-        ``model``, after an upgrade to one of the same dimension.
+    @property
+    def models(self) -> tuple[str, ...]:
+        """SHA-256 of every identity model that it can be matched by, that of the enrolment first."""
+        return (self.model_sha256, *(matching.model_sha256 for matching in self.renewed))
+
+    def for_model(self, sha256: str) -> Template | None:
+        """This enrolment as matched by the identity model ``sha256``, None where it has not been renewed for it."""
+        if sha256 == self.model_sha256:
+            return self
+        for matching in self.renewed:
+            if matching.model_sha256 == sha256:
+                return dataclasses.replace(
+                    self,
+                    embedding=matching.embedding,
+                    utterances=matching.utterances,
+                    model_name=matching.model_name,
+                    model_sha256=matching.model_sha256,
+                )
+        return None
+
+    def adapted(self, embeddings: Embedding) -> Template:
+        """The same enrolment matched by other utterance ``embeddings`` (n, d) of the same model.
 
         Frozen features, enrolment id and with them all credentials stay.
 
@@ -146,15 +163,9 @@ class Template:
         vectors = np.asarray(embeddings, np.float32)
         if vectors.ndim == 2 and vectors.shape[1:] != self.embedding.shape:
             raise EnrolmentError(
-                f"template: adaptation from dimension {len(self.embedding)} to {vectors.shape[1]} needs a new enrolment"
+                f"template: adaptation from dimension {len(self.embedding)} to {vectors.shape[1]}: another model's"
             )
-        return dataclasses.replace(
-            self,
-            embedding=mean_direction(vectors),
-            utterances=vectors,
-            model_name=model.name if model else self.model_name,
-            model_sha256=model.sha256 if model else self.model_sha256,
-        )
+        return dataclasses.replace(self, embedding=mean_direction(vectors), utterances=vectors)
 
     def to_bytes(self) -> bytes:
         """Canonical CBOR; vectors as little-endian float32."""
@@ -184,32 +195,11 @@ class Template:
         table: dict[str, Any] = cbor.decode(data, where="template record", error=VaultError)
         cbor.check_fields(table, _FIELDS, where="template record", error=VaultError)
         try:
-            embedding = np.frombuffer(table.pop("embedding"), "<f4").astype(np.float32)
-            utterances = np.frombuffer(table.pop("utterances"), "<f4").astype(np.float32)
+            embedding, utterances = read_vectors(table.pop("embedding"), table.pop("utterances"))
             net_speech = table.pop("net_speech_ms") / 1000
-            return cls(
-                embedding=embedding,
-                utterances=utterances.reshape(-1, max(1, len(embedding))),
-                net_speech=net_speech,
-                **table,
-            )
+            return cls(embedding=embedding, utterances=utterances, net_speech=net_speech, **table)
         except (ValueError, EnrolmentError) as problem:
             raise VaultError(f"template record: {problem}") from problem
-
-
-def mean_direction(vectors: Embedding) -> Embedding:
-    """The mean of embeddings (n, d), scaled to unit norm: float32 (d,).
-
-    Raises:
-        EnrolmentError: none, not finite, or they cancel out.
-    """
-    if vectors.ndim != 2 or len(vectors) == 0 or not np.isfinite(vectors).all():
-        raise EnrolmentError("template: expected finite utterance embeddings (n, d) with n >= 1")
-    mean = vectors.astype(np.float64).mean(axis=0)
-    norm = float(np.linalg.norm(mean))
-    if norm < 1e-6:
-        raise EnrolmentError("template: the utterance embeddings cancel out; these are not one person's")
-    return np.asarray(mean / norm, dtype=np.float32)
 
 
 def _quantise(embedding: Embedding) -> bytes:

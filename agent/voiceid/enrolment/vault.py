@@ -5,6 +5,7 @@
     vault/format                                   version and key check
     vault/lock                                     flock: writers alone, readers together
     vault/users/<hmac of name>/template            voice template
+                               matching-<hmac>     matching template for another identity model
                                lockout             state of the lock-out
                                credential-<hmac>   a registered credential
                                counter-<hmac>      its signature counter
@@ -16,21 +17,23 @@ File names are keyed hashes: without the device key the folder tells how many us
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hmac
 import os
 import secrets
-from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from voiceid import cbor
 from voiceid.credentials.credential import Credential
 from voiceid.credentials.keys import DeviceKey, Purpose
 from voiceid.credentials.profile import profile_from_table
-from voiceid.credentials.rp_id import check_rp_id
 from voiceid.enrolment import files
+from voiceid.enrolment.contents import UserContents, VaultContents
+from voiceid.enrolment.matching import Matching
 from voiceid.enrolment.migration import migrate
 from voiceid.enrolment.names import name_key
+from voiceid.enrolment.record_folder import FORMAT, LOCKOUT, TEMPLATE, RecordFolder, is_record
 from voiceid.enrolment.records import (
     FORMAT_VERSION,
     MAX_RECORD,
@@ -43,32 +46,26 @@ from voiceid.enrolment.records import (
 )
 from voiceid.enrolment.reports import DeletionReport, UserSummary
 from voiceid.enrolment.template import Template
-from voiceid.errors import CredentialError, EnrolmentError, UnknownUserError, VaultError, VoiceIdError
+from voiceid.errors import CredentialError, EnrolmentError, VaultError, VoiceIdError
 from voiceid.units.privacy import PrivacyProfile
 
 MAX_COUNTER = 2**32 - 1
 """WebAuthn signature counters have 32 bits."""
 
-_FORMAT, _TEMPLATE, _LOCKOUT = "format", "template", "lockout"
+MAX_MATCHINGS = 3
+"""Matching templates that a user may have beside that of the enrolment: no more voice data than a rollback needs."""
+
 _COUNTER_BYTES = 4
 
 OWN_FILES = frozenset({"lock", "device.key", "users", "relying-parties"})
 """What may be in a folder that is to become a vault: the remains of an interrupted beginning."""
 
 
-class Vault:
+class Vault(RecordFolder):
     """Enrolments and credentials at rest. Every method is atomic and may be called from several processes.
 
     All methods raise :class:`VaultError` for a damaged, read-only or full vault.
     """
-
-    def __init__(self, folder: Path, keys: VaultKeys) -> None:
-        """Use :meth:`open`."""
-        self.folder = folder
-        self._keys = keys
-        self._users = folder / "users"
-        self._relying_parties = folder / "relying-parties"
-        self._lock = folder / "lock"
 
     @classmethod
     def open(cls, folder: Path, device_key: DeviceKey, *, create: bool = False) -> Vault:
@@ -80,7 +77,7 @@ class Vault:
             VaultError: no vault there, wrong device key, newer version, damaged, or a folder with other things in it.
         """
         vault = cls(folder, VaultKeys(device_key.subkey(Purpose.VAULT)))
-        header = folder / _FORMAT
+        header = folder / FORMAT
         if not cls.exists(folder):
             if not create:
                 raise VaultError(f"{folder}: no vault here; enrol somebody first")
@@ -108,7 +105,7 @@ class Vault:
     @staticmethod
     def exists(folder: Path) -> bool:
         """Whether ``folder`` holds a vault."""
-        return files.exists(folder / _FORMAT)
+        return files.exists(folder / FORMAT)
 
     def check_writable(self) -> None:
         """Fail before somebody speaks where nothing could be stored afterwards."""
@@ -120,7 +117,7 @@ class Vault:
         with self._shared():
             for folder in self._user_folders():
                 try:
-                    template = self._template_in(folder)
+                    template = self._whole_template(folder)
                 except VaultError:
                     continue
                 summaries.append(UserSummary.of(template, self._count_credentials(folder, template)))
@@ -132,7 +129,7 @@ class Vault:
         with self._shared():
             for path in self._record_paths():
                 try:
-                    if path.name == _TEMPLATE:
+                    if path.name == TEMPLATE:
                         self._template_in(path.parent)
                     else:
                         self._read(path)
@@ -148,20 +145,21 @@ class Vault:
             EnrolmentError: no possible name.
         """
         with self._shared():
-            return self._template_in(self._user_folder(name))
+            return self._whole_template(self._user_folder(name))
 
     def save_template(self, template: Template, *, replace: bool = False) -> tuple[Credential, ...]:
         """Store ``template``; returns the credentials that a new enrolment of the same user ended.
 
         With ``replace`` it takes the place of the user's former one, with the same user id. The lock-out state stays.
-        An adapted template keeps its enrolment id and ends no credential.
+        An adapted template keeps its enrolment id and ends no credential. Its ``renewed`` ones are not stored: see
+        :meth:`save_matching`.
 
         Raises:
             EnrolmentError: the user is enrolled and ``replace`` is not set, or the user id is another.
         """
-        folder = self._users / self._keys.file_name(RecordKind.TEMPLATE, name_key(template.name))
+        folder = self._folder_of(template.name)
         with self._exclusive():
-            path = folder / _TEMPLATE
+            path = folder / TEMPLATE
             if files.exists(path):
                 former = self._template_in(folder)
                 if not replace:
@@ -172,7 +170,28 @@ class Vault:
             files.sync_folder(self._users)
             record = Record(FORMAT_VERSION, RecordKind.TEMPLATE, template.user_id, template.to_bytes())
             self._write(path, record, shred_old=True)
+            self._drop_matchings(folder, keep=self._matchings(folder, template))
             return self._drop_ended_credentials(folder, template)
+
+    def save_matching(self, name: str, matching: Matching) -> None:
+        """Store a matching template of ``name`` beside the enrolment's and those for other models; no credential ends.
+
+        It replaces one for the same model. Beyond :data:`MAX_MATCHINGS` the oldest goes.
+
+        Raises:
+            UnknownUserError: not enrolled.
+            EnrolmentError: made for another enrolment, or for the very model of the enrolment.
+        """
+        with self._exclusive():
+            folder = self._user_folder(name)
+            template = self._template_in(folder)
+            if matching.enrolment_id != template.enrolment_id or matching.model_sha256 == template.model_sha256:
+                raise EnrolmentError(f"the matching template does not belong beside this enrolment of {name!r}")
+            path = self._matching_path(folder, matching.model_sha256)
+            record = Record(FORMAT_VERSION, RecordKind.MATCHING, template.user_id, matching.to_bytes())
+            self._write(path, record, shred_old=True)
+            others = [m for m in self._matchings(folder, template) if m.model_sha256 != matching.model_sha256]
+            self._drop_matchings(folder, keep=(matching, *others[-(MAX_MATCHINGS - 1) :]))
 
     def pseudonym(self, name: str) -> str:
         """What stands for ``name``, enrolled or not, in logs: 12 hexadecimal digits of the name of the user's folder.
@@ -209,10 +228,10 @@ class Vault:
         names = [path.name for path in paths]
         return DeletionReport(
             name=name,
-            template=_TEMPLATE in names,
+            template=TEMPLATE in names,
             credentials=tuple(credentials),
             counters=sum(entry.startswith("counter-") for entry in names),
-            lockout=_LOCKOUT in names,
+            lockout=LOCKOUT in names,
             unreadable=unreadable,
             files=len(sizes),
             bytes_overwritten=sum(sizes),
@@ -289,7 +308,7 @@ class Vault:
             UnknownUserError: not enrolled.
         """
         with self._shared():
-            path = self._user_folder(name) / _LOCKOUT
+            path = self._user_folder(name) / LOCKOUT
             return self._read(path).payload if files.exists(path) else None
 
     def save_lockout(self, name: str, state: bytes) -> None:
@@ -300,7 +319,7 @@ class Vault:
         """
         with self._exclusive():
             folder = self._user_folder(name)
-            self._write_payload(folder / _LOCKOUT, RecordKind.LOCKOUT, self._template_in(folder).user_id, state)
+            self._write_payload(folder / LOCKOUT, RecordKind.LOCKOUT, self._template_in(folder).user_id, state)
 
     def privacy_profile(self, rp_id: str) -> PrivacyProfile:
         """What may be shared with ``rp_id``: the profile that was set, else the default."""
@@ -319,28 +338,43 @@ class Vault:
     def privacy_profiles(self) -> dict[str, PrivacyProfile]:
         """All profiles that were set, by relying party id."""
         with self._shared():
-            records = [self._read(path) for path in sorted(self._relying_parties.iterdir()) if _is_record(path)]
+            return self._profiles()
+
+    def contents(self) -> VaultContents:
+        """Everything in the vault, read at one moment; ended credentials are left out."""
+        with self._shared():
+            return self._contents()
+
+    @contextlib.contextmanager
+    def frozen(self) -> Iterator[VaultContents]:
+        """As :meth:`contents`, while nobody else can read or change the vault."""
+        with self._exclusive():
+            yield self._contents()
+
+    def _contents(self) -> VaultContents:
+        users = []
+        for folder in self._user_folders():
+            template = self._template_in(folder)
+            template = dataclasses.replace(template, renewed=self._matchings(folder, template, strict=True))
+            credentials = tuple(credential for _, credential in self._current_credentials(folder, template))
+            lockout = folder / LOCKOUT
+            state = self._read(lockout).payload if files.exists(lockout) else None
+            users.append(UserContents(template, credentials, state))
+        return VaultContents(tuple(sorted(users, key=lambda user: user.template.name)), self._profiles())
+
+    def _whole_template(self, folder: Path) -> Template:
+        template = self._template_in(folder)
+        return dataclasses.replace(template, renewed=self._matchings(folder, template))
+
+    def _drop_matchings(self, folder: Path, *, keep: Sequence[Matching]) -> None:
+        kept = {self._matching_path(folder, matching.model_sha256) for matching in keep}
+        for path in set(self._matching_paths(folder)) - kept:
+            files.shred(path)
+        files.sync_folder(folder)
+
+    def _profiles(self) -> dict[str, PrivacyProfile]:
+        records = [self._read(path) for path in sorted(self._relying_parties.iterdir()) if is_record(path)]
         return dict(sorted((_parse_profile(record.payload) for record in records), key=lambda pair: pair[0]))
-
-    def _shared(self) -> AbstractContextManager[None]:
-        return files.locked(self._lock, exclusive=False)
-
-    def _exclusive(self) -> AbstractContextManager[None]:
-        return files.locked(self._lock, exclusive=True)
-
-    def _user_folders(self) -> Iterator[Path]:
-        with files.explain(self._users):
-            folders = sorted(path for path in self._users.iterdir() if _is_record(path))
-        return (folder for folder in folders if files.exists(folder / _TEMPLATE))
-
-    def _user_folder(self, name: str) -> Path:
-        folder = self._users / self._keys.file_name(RecordKind.TEMPLATE, name_key(name))
-        if not files.exists(folder / _TEMPLATE):
-            raise UnknownUserError(f"{name!r} is not enrolled on this device")
-        return folder
-
-    def _template_in(self, folder: Path) -> Template:
-        return Template.from_bytes(self._read(folder / _TEMPLATE).payload)
 
     def _credential_paths(self, folder: Path, credential_id: bytes) -> tuple[Path, Path]:
         suffix = self._keys.file_name(RecordKind.CREDENTIAL, credential_id)
@@ -377,38 +411,12 @@ class Vault:
         files.sync_folder(folder)
         return tuple(ended)
 
-    def _privacy_path(self, rp_id: str) -> Path:
-        return self._relying_parties / self._keys.file_name(RecordKind.PRIVACY, check_rp_id(rp_id).encode())
-
-    def _record_paths(self) -> Iterator[Path]:
-        for root in (self._users, self._relying_parties):
-            yield from sorted(path for path in root.rglob("*") if path.is_file() and _is_record(path))
-
-    def _read(self, path: Path) -> Record:
-        data = files.read_file(path, MAX_RECORD)
-        if data is None:
-            raise VaultError(f"{path}: the record is missing; restore it from a backup")
-        return self._keys.unseal(data, self._place(path))
-
-    def _write(self, path: Path, record: Record, *, shred_old: bool = False) -> None:
-        files.write_atomic(path, self._keys.seal(record, self._place(path)), shred_old=shred_old)
-
-    def _write_payload(self, path: Path, kind: RecordKind, user_id: bytes, payload: bytes) -> None:
-        self._write(path, Record(FORMAT_VERSION, kind, user_id, payload))
-
-    def _place(self, path: Path) -> str:
-        return path.relative_to(self.folder).as_posix()
-
     def _migrate(self) -> None:
         owner = self.folder.stat().st_uid
         for path in self._record_paths():
             record = self._read(path)
             if record.version < FORMAT_VERSION:
                 self._write(path, migrate(record, owner_uid=owner), shred_old=True)
-
-
-def _is_record(path: Path) -> bool:
-    return not path.name.startswith(".")
 
 
 def _parse_profile(payload: bytes) -> tuple[str, PrivacyProfile]:

@@ -124,12 +124,12 @@ class Daemon:
             is_granted=lambda connection, rp_id: self._server.permissions.is_granted(connection.peer, rp_id),
             announce=self._announce,
         )
-        records = Records(start.vault, lockout, self._audit)
+        records = Records(start.vault, lockout, self._audit, lambda: judge.pipeline.judges.identity.card.sha256)
         general = General(self._condition, self.reload, self._metrics_text)
         handlers = {
             **general.handlers(),
             **self._ceremonies.handlers(),
-            "enrol": Enrolling(start.vault, self._ceremonies, self._audit).enrol,
+            "enrol": Enrolling(start.vault, lockout, self._ceremonies, self._audit).enrol,
             **{name: self._stored(handler) for name, handler in records.handlers().items()},
         }
         self._server = Server(
@@ -270,10 +270,16 @@ class Daemon:
     def _inner_condition(self) -> dict[str, Any]:
         judges = self._ceremonies.judge.pipeline.judges
         models = (judges.identity, judges.spoofing, judges.liveness, judges.fusion)
+        users = self._vault.list_users()
+        stale = [user.name for user in users if judges.identity.card.sha256 not in user.models]
+        problems = [
+            f"{name!r}: the template belongs to another identity model; run 'voiceid users renew {name}'"
+            for name in stale
+        ]
         return {
-            "users": len(self._vault.list_users()),
+            "users": len(users),
             "models": {model.card.role: f"{model.card.name} {model.card.version}" for model in models},
-            "problems": list(self._vault.problems()),
+            "problems": [*self._vault.problems(), *problems],
         }
 
     def _microphone(self, event: CaptureEvent) -> None:

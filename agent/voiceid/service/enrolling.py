@@ -14,9 +14,11 @@ from voiceid.errors import EnrolmentError, UnknownUserError
 from voiceid.service.audit import Audit
 from voiceid.service.ceremonies import Ceremonies
 from voiceid.service.connection import Call
+from voiceid.service.lockout import Lockout
 from voiceid.service.permissions import MAX_USERS_OF_UID, not_permitted
 from voiceid.service.protocol import RequestError
 from voiceid.service.records import credential_facts
+from voiceid.service.renewing import Renewal
 from voiceid.service.schema import Fault
 from voiceid.service.session import Claim
 from voiceid.settings import Settings
@@ -34,11 +36,13 @@ _ATTACKS = frozenset({EnrolmentFault.SOUNDS_SYNTHETIC, EnrolmentFault.SOUNDS_REP
 class Enrolling:
     """Enrols into ``vault``; listens and judges as ``ceremonies`` does."""
 
-    def __init__(self, vault: Vault, ceremonies: Ceremonies, audit: Audit) -> None:
-        self._vault, self._ceremonies, self._audit = vault, ceremonies, audit
+    def __init__(self, vault: Vault, lockout: Lockout, ceremonies: Ceremonies, audit: Audit) -> None:
+        self._vault, self._lockout, self._ceremonies, self._audit = vault, lockout, ceremonies, audit
 
     async def enrol(self, call: Call) -> dict[str, Any]:
         """Handle the request ``call``."""
+        if call.params.get("renew"):
+            return await self._renew(call)
         score = self._ceremonies.score
         with self._ceremonies.session.using(call.connection) as claim:
             former, others = await score(self._begin, call)
@@ -59,6 +63,20 @@ class Enrolling:
             "ended_credentials": ended,
             "similar": list(result.similar),
         }
+
+    async def _renew(self, call: Call) -> dict[str, Any]:
+        if call.params.get("replace"):
+            raise RequestError(Fault.INVALID_PARAMS, "enrol: replace ends all credentials, renew keeps them; take one")
+        score = self._ceremonies.score
+        with self._ceremonies.session.using(call.connection) as claim:
+            renewal = await score(Renewal, self._vault, self._lockout, self._ceremonies.judge.pipeline, call)
+            async for waveform in self._utterances(call, claim):
+                _tell(call, await score(renewal.add, waveform))
+                if renewal.session.complete and not call.params.get("audio"):
+                    break
+            made: dict[str, Any] = await score(renewal.store)
+        self._audit.change("user_renewed", call.peer, renewal.template.name)
+        return made
 
     @property
     def _settings(self) -> Settings:

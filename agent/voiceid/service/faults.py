@@ -12,6 +12,7 @@ from voiceid.errors import (
     ModelError,
     SettingsError,
     UnknownUserError,
+    UnverifiedError,
     VaultError,
     VoiceIdError,
 )
@@ -26,6 +27,7 @@ _FAULTS: dict[type[BaseException], Fault] = {
     ClockError: Fault.CLOCK,
     CredentialError: Fault.CREDENTIAL,
     UnknownUserError: Fault.UNKNOWN_USER,
+    UnverifiedError: Fault.UNVERIFIED,
     EnrolmentError: Fault.ENROLMENT,
     EnvelopeError: Fault.INVALID_PARAMS,
     ModelError: Fault.MODEL,

@@ -138,6 +138,15 @@ METHODS: tuple[Method, ...] = (
         (
             _USER,
             Field("replace", Kind.BOOLEAN, "enrol anew, which ends all credentials", optional=True),
+            Field(
+                "renew",
+                Kind.BOOLEAN,
+                "a matching template for the identity model in use; all credentials stay. A former model must know "
+                "every utterance, which counts in the lock-out; where none is there, `pin` or `unverified` is needed",
+                optional=True,
+            ),
+            Field("pin", Kind.TEXT, "the user's PIN, for `renew`", optional=True, least=1, most=MAX_PIN),
+            Field("unverified", Kind.BOOLEAN, "`renew` without any check of the person (admins)", optional=True),
             Field("owner_uid", Kind.INTEGER, "owner of a new enrolment (admins)", True, least=0, most=2**32 - 2),
             _AUDIO,
         ),
@@ -171,7 +180,14 @@ METHODS: tuple[Method, ...] = (
         "users.list",
         "The caller's own users; for admins all.",
         _ANYONE,
-        result=(Field("users", Kind.OBJECTS, "name, created, net_speech, utterance_count, model_name, ..."),),
+        result=(
+            Field(
+                "users",
+                Kind.OBJECTS,
+                "name, created, net_speech, utterance_count, model_name, models, renew (the model in use is none of "
+                "them), owner_uid, credential_count",
+            ),
+        ),
     ),
     Method(
         "users.show",
@@ -180,7 +196,9 @@ METHODS: tuple[Method, ...] = (
         (_USER,),
         (
             Field(
-                "user", Kind.OBJECT, "name, created, net_speech, utterance_count, model_name, model_sha256, owner_uid"
+                "user",
+                Kind.OBJECT,
+                "name, created, net_speech, utterance_count, model_name, model_sha256, models, renew, owner_uid",
             ),
             Field("credentials", Kind.OBJECTS, "relying_party, credential_id, created"),
         ),

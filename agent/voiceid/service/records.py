@@ -24,8 +24,9 @@ Blocking = Callable[[Call], dict[str, Any]]
 class Records:
     """Handlers over ``vault``; :meth:`handlers` names the method of each."""
 
-    def __init__(self, vault: Vault, lockout: Lockout, audit: Audit) -> None:
-        self._vault, self._lockout, self._audit = vault, lockout, audit
+    def __init__(self, vault: Vault, lockout: Lockout, audit: Audit, identity_model: Callable[[], str]) -> None:
+        """``identity_model`` tells the SHA-256 of the one in use."""
+        self._vault, self._lockout, self._audit, self._model = vault, lockout, audit, identity_model
 
     def handlers(self) -> dict[str, Blocking]:
         """The handler of each method."""
@@ -45,12 +46,14 @@ class Records:
         }
 
     def list_users(self, call: Call) -> dict[str, Any]:
-        return {"users": [asdict(user) for user in self._visible(call)]}
+        model = self._model()
+        return {"users": [{**asdict(user), "renew": model not in user.models} for user in self._visible(call)]}
 
     def show_user(self, call: Call) -> dict[str, Any]:
         template = self._vault.load_template(call.params["user"])
         credentials = [credential_facts(None, c) for c in self._vault.credentials(template.name)]
-        return {"user": template.facts(), "credentials": credentials}
+        facts = {**template.facts(), "renew": self._model() not in template.models}
+        return {"user": facts, "credentials": credentials}
 
     def delete_user(self, call: Call) -> dict[str, Any]:
         name = call.params["user"]

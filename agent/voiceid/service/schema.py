@@ -110,6 +110,7 @@ class Fault(StrEnum):
     VERSION = "version"
     TOO_MANY = "too_many"
     STOPPING = "stopping"
+    UNVERIFIED = "unverified"
 
     @property
     def code(self) -> int:
@@ -144,4 +145,5 @@ _FAULTS: dict[Fault, tuple[int, str]] = {
     Fault.VERSION: (16, "the daemon speaks another version of the protocol"),
     Fault.TOO_MANY: (17, "too many connections, or too many requests under way"),
     Fault.STOPPING: (18, "the daemon is stopping"),
+    Fault.UNVERIFIED: (19, "nothing shows that this is the person of the enrolment: a PIN or an admin has to"),
 }

@@ -1,0 +1,160 @@
+"""What verification scores a voice against, for one identity model; a template may have several, side by side.
+
+Embeddings of two models are not comparable. When the identity model changes, the user speaks again and gets a matching
+template for the new model beside the old one, so that going back to the old model needs nothing. The frozen features
+of the enrolment, and with them all credentials, are untouched.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from voiceid import cbor
+from voiceid.errors import EnrolmentError, VaultError
+from voiceid.models.card import Card
+from voiceid.wall_clock import unix_seconds
+
+Embedding = NDArray[np.float32]
+
+ID_BYTES = 16
+
+_FIELDS: dict[str, type] = {
+    "embedding": bytes,
+    "utterances": bytes,
+    "model_name": str,
+    "model_sha256": str,
+    "enrolment_id": bytes,
+    "created": int,
+    "net_speech_ms": int,
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Matching:
+    """A matching template: float32 ``embedding`` (d,) and ``utterances`` (n, d), all of unit norm.
+
+    Raises:
+        EnrolmentError: an impossible value.
+    """
+
+    embedding: Embedding
+    utterances: Embedding
+    model_name: str
+    model_sha256: str
+    enrolment_id: bytes
+    """Of the enrolment that it belongs to and ends with."""
+    created: int
+    """Unix seconds."""
+    net_speech: float
+    """Seconds of speech behind it, in whole milliseconds."""
+
+    def __post_init__(self) -> None:
+        check_vectors(self.embedding, self.utterances)
+        check_model(self.model_name, self.model_sha256)
+        if len(self.enrolment_id) != ID_BYTES or self.created < 0 or not 0 <= self.net_speech < float("inf"):
+            raise EnrolmentError("template: impossible enrolment id, time or net speech")
+
+    @classmethod
+    def create(cls, embeddings: Embedding, *, model: Card, enrolment_id: bytes, net_speech: float) -> Matching:
+        """From utterance ``embeddings`` float32 (n, d) by ``model``.
+
+        Raises:
+            EnrolmentError: impossible embeddings.
+        """
+        vectors = np.asarray(embeddings, np.float32)
+        return cls(
+            embedding=mean_direction(vectors),
+            utterances=vectors,
+            model_name=model.name,
+            model_sha256=model.sha256,
+            enrolment_id=enrolment_id,
+            created=unix_seconds(),
+            net_speech=round(net_speech, 3),
+        )
+
+    def to_bytes(self) -> bytes:
+        """Canonical CBOR; vectors as little-endian float32."""
+        return cbor.encode(
+            {
+                "embedding": self.embedding.astype("<f4").tobytes(),
+                "utterances": self.utterances.astype("<f4").tobytes(),
+                "model_name": self.model_name,
+                "model_sha256": self.model_sha256,
+                "enrolment_id": self.enrolment_id,
+                "created": self.created,
+                "net_speech_ms": round(self.net_speech * 1000),
+            }
+        )
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Matching:
+        """The inverse of :meth:`to_bytes`.
+
+        Raises:
+            VaultError: malformed, or an impossible value.
+        """
+        table: dict[str, Any] = cbor.decode(data, where="matching template", error=VaultError)
+        cbor.check_fields(table, _FIELDS, where="matching template", error=VaultError)
+        try:
+            embedding, utterances = read_vectors(table.pop("embedding"), table.pop("utterances"))
+            net_speech = table.pop("net_speech_ms") / 1000
+            return cls(embedding=embedding, utterances=utterances, net_speech=net_speech, **table)
+        except (ValueError, EnrolmentError) as problem:
+            raise VaultError(f"matching template: {problem}") from problem
+
+
+def read_vectors(embedding: bytes, utterances: bytes) -> tuple[Embedding, Embedding]:
+    """An embedding (d,) and utterances (n, d) from little-endian float32.
+
+    Raises:
+        ValueError: the lengths do not fit.
+    """
+    one = np.frombuffer(embedding, "<f4").astype(np.float32)
+    return one, np.frombuffer(utterances, "<f4").astype(np.float32).reshape(-1, max(1, len(one)))
+
+
+def check_vectors(embedding: Embedding, utterances: Embedding) -> None:
+    """Insist on an embedding (d,) and utterances (n, d), n >= 1, finite float32 of unit norm.
+
+    Raises:
+        EnrolmentError: they are not.
+    """
+    if embedding.ndim != 1 or utterances.ndim != 2 or len(utterances) == 0:
+        raise EnrolmentError("template: expected an embedding (d,) and utterances (n, d) with n >= 1")
+    if utterances.shape[1] != len(embedding):
+        raise EnrolmentError("template: the embedding and its utterances differ in dimension")
+    for vectors in (embedding[None], utterances):
+        if vectors.dtype != np.float32 or not np.isfinite(vectors).all():
+            raise EnrolmentError("template: embeddings must be finite float32")
+        if np.abs(np.linalg.norm(vectors, axis=1) - 1).max() > 1e-3:
+            raise EnrolmentError("template: embeddings must have unit norm")
+
+
+def check_model(name: str, sha256: str) -> None:
+    """Insist on the name of a card and a SHA-256 in hexadecimal.
+
+    Raises:
+        EnrolmentError: they are not.
+    """
+    if not name or not re.fullmatch(r"[0-9a-f]{64}", sha256):
+        raise EnrolmentError("template: the identity card needs a name and a SHA-256")
+
+
+def mean_direction(vectors: Embedding) -> Embedding:
+    """The mean of embeddings (n, d), scaled to unit norm: float32 (d,).
+
+    Raises:
+        EnrolmentError: none, not finite, or they cancel out.
+    """
+    if vectors.ndim != 2 or len(vectors) == 0 or not np.isfinite(vectors).all():
+        raise EnrolmentError("template: expected finite utterance embeddings (n, d) with n >= 1")
+    mean = vectors.astype(np.float64).mean(axis=0)
+    norm = float(np.linalg.norm(mean))
+    if norm < 1e-6:
+        raise EnrolmentError("template: the utterance embeddings cancel out; these are not one person's")
+    return np.asarray(mean / norm, dtype=np.float32)
