@@ -1,17 +1,14 @@
 """The vault on full and read-only disks, between processes, and killed at random moments."""
 
 import fcntl
-import multiprocessing
 import os
 import random
 import resource
-import shutil
-import signal
 import subprocess
-import time
 
 import pytest
 
+from tests.fault_helpers import FORK, killed
 from tests.vault_helpers import DEVICE_KEY, make_template
 from voiceid.credentials.credential import Credential
 from voiceid.enrolment import files
@@ -20,27 +17,10 @@ from voiceid.enrolment.vault import Vault
 from voiceid.errors import VaultError, VoiceIdError
 from voiceid.settings import PathSettings
 
-FORK = multiprocessing.get_context("fork")
-
 
 @pytest.fixture
 def vault(tmp_path):
     return Vault.open(tmp_path / "vault", DEVICE_KEY, create=True)
-
-
-@pytest.fixture
-def tmpfs(tmp_path):
-    """A file system of 64 KiB."""
-    if os.geteuid() != 0 or shutil.which("mount") is None:
-        pytest.skip("mounting a tmpfs needs root and mount(8)")
-    folder = tmp_path / "small"
-    folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", folder]
-    mounted = subprocess.run(command, capture_output=True, text=True)
-    if mounted.returncode:
-        pytest.skip(f"no tmpfs here: {mounted.stderr.strip()}")
-    yield folder
-    subprocess.run(["umount", folder], check=True)
 
 
 def in_child(function, *arguments):
@@ -195,26 +175,6 @@ def test_processes_never_get_the_same_counter(vault):
         worker.join()
     assert all(run == sorted(run) for run in runs)
     assert sorted(value for run in runs for value in run) == list(range(1, 161))
-
-
-def killed(moment, function, *arguments):
-    """Run ``function(report, *arguments)`` in a process, kill it ``moment`` seconds after its first report.
-
-    Returns all reports, 4 bytes each.
-    """
-    reader, writer = os.pipe()
-    worker = FORK.Process(
-        target=function, args=(lambda number: os.write(writer, number.to_bytes(4, "big")), *arguments)
-    )
-    worker.start()
-    os.close(writer)
-    with os.fdopen(reader, "rb") as stream:
-        first = stream.read(4)
-        time.sleep(moment)
-        os.kill(worker.pid, signal.SIGKILL)
-        worker.join()
-        data = first + stream.read()
-    return [int.from_bytes(data[at : at + 4], "big") for at in range(0, len(data), 4)]
 
 
 def _enrol_and_count_forever(report, folder, former, credential_id):

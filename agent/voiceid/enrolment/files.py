@@ -185,20 +185,21 @@ def sync_folder(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def locked(path: Path, *, exclusive: bool, timeout: float = 10.0) -> Iterator[None]:
+def locked(path: Path, *, exclusive: bool, timeout: float = 10.0, busy: str | None = None) -> Iterator[None]:
     """Hold the lock file ``path`` against other processes and threads; readers share it.
 
     On a read-only file system readers go without a lock if the lock file is not there.
 
     Raises:
-        VaultError: not obtained within ``timeout`` seconds, or the vault is read-only for a writer.
+        VaultError: not obtained within ``timeout`` seconds (``busy``, if given, is the message then), or the vault is
+            read-only for a writer.
     """
     descriptor = _open_lock(path, exclusive=exclusive)
     if descriptor is None:
         yield
         return
     try:
-        _acquire(descriptor, path, fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH, timeout)
+        _acquire(descriptor, path, fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH, timeout, busy)
         yield
     finally:
         os.close(descriptor)
@@ -217,7 +218,7 @@ def _open_lock(path: Path, *, exclusive: bool) -> int | None:
             return os.open(path, os.O_RDONLY) if path.exists() else None
 
 
-def _acquire(descriptor: int, path: Path, kind: int, timeout: float) -> None:
+def _acquire(descriptor: int, path: Path, kind: int, timeout: float, busy: str | None) -> None:
     deadline = time.monotonic() + timeout
     while True:
         try:
@@ -225,9 +226,8 @@ def _acquire(descriptor: int, path: Path, kind: int, timeout: float) -> None:
             return
         except BlockingIOError:
             if time.monotonic() > deadline:
-                raise VaultError(
-                    f"{path.parent}: in use by another process for over {timeout:g} s; stop it or try again"
-                ) from None
+                default = f"{path.parent}: in use by another process for over {timeout:g} s; stop it or try again"
+                raise VaultError(busy or default) from None
             time.sleep(0.01)
 
 

@@ -18,6 +18,9 @@ from voiceid.errors import UnknownUserError, VaultError
 
 FORMAT, TEMPLATE, LOCKOUT = "format", "template", "lockout"
 
+DAEMON_LOCK = ".daemon"
+"""Held by the daemon that serves the vault."""
+
 
 class RecordFolder:
     """The base of :class:`voiceid.enrolment.vault.Vault`."""

@@ -44,6 +44,7 @@ from voiceid.enrolment.records import (
     parse_vault_header,
     vault_header,
 )
+from voiceid.enrolment.rekeying import clear_remains, put_in_place
 from voiceid.enrolment.reports import DeletionReport, UserSummary
 from voiceid.enrolment.template import Template
 from voiceid.errors import CredentialError, EnrolmentError, VaultError, VoiceIdError
@@ -69,7 +70,8 @@ class Vault(RecordFolder):
 
     @classmethod
     def open(cls, folder: Path, device_key: DeviceKey, *, create: bool = False) -> Vault:
-        """Open the vault in ``folder``, bring an older one up to date, and clear away what a crash left.
+        """Open the vault in ``folder``, bring an older one up to date, end an interrupted change of the device key, and
+        clear away what a crash left.
 
         With ``create`` a missing vault is made.
 
@@ -90,6 +92,8 @@ class Vault(RecordFolder):
                 files.write_atomic(header, vault_header(FORMAT_VERSION, vault._keys.check))
             version, check = parse_vault_header(data, str(header)) if data else (FORMAT_VERSION, vault._keys.check)
             if not hmac.compare_digest(check, vault._keys.check):
+                if writable and put_in_place(folder, vault._keys.check):
+                    return vault
                 raise VaultError(
                     f"{folder}: made with another device key; restore that key, or use another vault folder"
                 )
@@ -97,6 +101,7 @@ class Vault(RecordFolder):
                 for subfolder in (folder, vault._users, vault._relying_parties):
                     files.make_private_folder(subfolder)
                 files.remove_leftovers(folder)
+                clear_remains(folder)
             if version < FORMAT_VERSION:
                 vault._migrate()
                 files.write_atomic(header, vault_header(FORMAT_VERSION, vault._keys.check))

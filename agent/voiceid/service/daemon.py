@@ -22,6 +22,7 @@ from voiceid.audio.capture_state import CaptureEvent
 from voiceid.credentials.keys import DeviceKey
 from voiceid.enrolment.files import explain
 from voiceid.enrolment.opening import open_vault
+from voiceid.enrolment.record_folder import DAEMON_LOCK
 from voiceid.enrolment.vault import Vault
 from voiceid.errors import ServiceError, VoiceIdError
 from voiceid.pipeline import Pipeline
@@ -77,7 +78,7 @@ class Start:
         check_vault_folder(settings.paths.vault)
         vault, device_key = open_vault(settings.paths, create=True)
         with explain(vault.folder):
-            guard = hold(vault.folder / ".daemon", f"{vault.folder}: another voiceid daemon serves this vault")
+            guard = hold(vault.folder / DAEMON_LOCK, f"{vault.folder}: another voiceid daemon serves this vault")
         return cls(settings, load, vault, device_key, Pipeline.load(settings), guard)
 
 
