@@ -60,6 +60,10 @@ class VaultError(VoiceIdError):
     """The vault cannot be read or written: damaged, from a newer version, wrong device key, disk full."""
 
 
+class BackupError(VaultError):
+    """A backup that cannot be made, read or restored: damaged, newer, wrong passphrase, or at odds with the vault."""
+
+
 class CredentialError(VoiceIdError):
     """A credential that is unknown, revoked, damaged, or belongs to another relying party or user."""
 

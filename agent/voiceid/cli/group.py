@@ -29,6 +29,7 @@ COMMANDS = {
     "users": "List, show, delete, renew and re-enrol users.",
     "credentials": "List, register and revoke a user's credentials.",
     "privacy": "Show and choose what each relying party gets to see.",
+    "backup": "Make and restore an encrypted backup of enrolments.",
     "device": "Show and rotate the device key.",
     "models": "List, verify and choose models.",
     "benchmark": "Measure time, memory and size of every stage on this machine.",
