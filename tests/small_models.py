@@ -6,6 +6,7 @@ VOID feature. Fusion: the SVM's graph. They run in onnxruntime behind cards, as 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tools.train.cards import write_card
 from tools.train.export.fusion import graph
 from tools.train.fusion_svm import FusionSvm
-from voiceid.models.card import SCHEMA, Calibration, Card, Role, Threshold
+from voiceid.models.card import SCHEMA, Calibration, Card, Role, Threshold, read_card
 
 WINDOW = 64_600
 
@@ -40,6 +41,24 @@ def write_models(folder: Path) -> Path:
     half = {name: Threshold(0.5, "none") for name in points}
     _card(folder, "fusion", "fusion", "llr-3", None, half)
     return folder
+
+
+def write_other_identity(models: Path, folder: Path) -> Path:
+    """Another identity model than the one of ``models``, in ``folder``: its embedding twice in a row, so that every
+    cosine is the same, but dimension, name, version and hash are others. Returns its card.
+    """
+    former = read_card(models / "identity-pi.json")
+    model = onnx.load(models / former.file)
+    (output,) = former.outputs
+    for node in model.graph.node:
+        node.output[:] = ["once" if name == output else name for name in node.output]
+    model.graph.node.append(helper.make_node("Concat", ["once", "once"], [output], axis=-1))
+    model.graph.output[0].type.tensor_type.shape.dim[-1].dim_value = 2 * former.outputs[output][-1]
+    onnx.save(model, folder / "identity-next.onnx")
+    for name in former.assets:
+        cohort = np.load(models / name)
+        np.save(folder / name, np.concatenate([cohort, cohort], axis=1))
+    return write_card(replace(former, name="identity-next", version="9.0.0", file="identity-next.onnx"), folder)
 
 
 def _card(

@@ -6,19 +6,14 @@ import base64
 import json
 import shutil
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-import onnx
 import pytest
-from onnx import helper
 
 from tests.cli_helpers import Ran, recordings_of, voiceid
-from tools.train.cards import write_card
+from tests.small_models import write_other_identity
 from voiceid.cli.exit_codes import ExitCode
 from voiceid.doctor import run_checks
-from voiceid.models.card import read_card
 from voiceid.relying_party import verify, verify_registration
 
 RP = "shop.example.org"
@@ -42,21 +37,7 @@ def clips(corpus: Path) -> dict[str, list[Path]]:
 
 @pytest.fixture(scope="module")
 def newer(lenient_models: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The card of another identity model: the shipped one with its embedding twice in a row, so that every cosine is
-    the same but dimension, name, version and hash are others.
-    """
-    folder, former = tmp_path_factory.mktemp("newer"), read_card(lenient_models / "identity-pi.json")
-    model = onnx.load(lenient_models / former.file)
-    (output,) = former.outputs
-    for node in model.graph.node:
-        node.output[:] = ["once" if name == output else name for name in node.output]
-    model.graph.node.append(helper.make_node("Concat", ["once", "once"], [output], axis=-1))
-    model.graph.output[0].type.tensor_type.shape.dim[-1].dim_value = 2 * former.outputs[output][-1]
-    onnx.save(model, folder / "identity-next.onnx")
-    for name in former.assets:
-        cohort = np.load(lenient_models / name)
-        np.save(folder / name, np.concatenate([cohort, cohort], axis=1))
-    return write_card(replace(former, name="identity-next", version="9.0.0", file="identity-next.onnx"), folder)
+    return write_other_identity(lenient_models, tmp_path_factory.mktemp("newer"))
 
 
 @pytest.fixture

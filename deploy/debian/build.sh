@@ -89,6 +89,7 @@ cp -R "$checkout/systemd" "$tree/systemd"
 cp -R "$checkout/deploy/examples" "$checkout/deploy/pam" "$tree/"
 cp "$checkout/deploy/README.md" "$tree/README.md"
 cp "$checkout/systemd/README.md" "$tree/systemd.md"
+cp "$checkout/docs/life-of-a-device.md" "$tree/life-of-a-device.md"
 cat > "$tree/debian/changelog" << END
 voiceid ($version-1~$release) $suite; urgency=medium
 
