@@ -288,7 +288,7 @@ def test_the_commands_back_up_and_restore(home: Path) -> None:
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     before = file.read_bytes()
     refused = voiceid("backup", "create", file, "--vault", home / "vault", *phrase)
-    assert refused.code is ExitCode.VAULT and "exists already" in refused.err and file.read_bytes() == before
+    assert refused.code is ExitCode.BACKUP and "exists already" in refused.err and file.read_bytes() == before
     asked = voiceid(
         "backup", "create", file, "--overwrite", "--vault", home / "vault", stdin=f"{PASSPHRASE}\n{PASSPHRASE}\n"
     )
@@ -305,7 +305,7 @@ def test_the_commands_back_up_and_restore(home: Path) -> None:
     assert (home / "new" / "device.key").read_bytes() != (home / "vault" / "device.key").read_bytes()
 
     conflict = voiceid("backup", "restore", file, *there, *phrase)
-    assert conflict.code is ExitCode.VAULT and "--overwrite" in conflict.err
+    assert conflict.code is ExitCode.BACKUP and "--overwrite" in conflict.err
     declined = voiceid("backup", "restore", file, *there, *phrase, "--overwrite", stdin="n\n")
     assert declined.code is ExitCode.DECLINED and vault.load_template("Ada").owner_uid == 2000
     replaced = voiceid("backup", "restore", file, *there, *phrase, "--overwrite", "--yes")
@@ -321,7 +321,7 @@ def test_commands_with_bad_input(home: Path) -> None:
     (home / "short").write_text("short\n", "utf-8")
     (home / "empty").write_bytes(b"")
     phrase = ("--passphrase-file", home / "phrase")
-    assert voiceid("backup", "restore", file, *vault, *phrase).code is ExitCode.VAULT
+    assert voiceid("backup", "restore", file, *vault, *phrase).code is ExitCode.BACKUP
     assert voiceid("backup", "restore", home / "none", *vault, *phrase).code is ExitCode.SYSTEM
     assert voiceid("backup", "restore", home, *vault, *phrase).code is ExitCode.SYSTEM
     for mapping in ("1000", "a=b", "1=", "1=99999999999", "-1=2"):
@@ -329,7 +329,7 @@ def test_commands_with_bad_input(home: Path) -> None:
     assert not (home / "new").exists()
     for bad in ("short", "empty"):
         made = voiceid("backup", "create", home / "b", "--vault", home / "vault", "--passphrase-file", home / bad)
-        assert made.code is ExitCode.VAULT and "passphrase" in made.err
+        assert made.code is ExitCode.BACKUP and "passphrase" in made.err
     nowhere = voiceid("backup", "create", home / "no" / "b", "--vault", home / "vault", *phrase)
     assert nowhere.code is ExitCode.SYSTEM
     assert not (home / "b").exists()

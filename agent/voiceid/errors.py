@@ -52,15 +52,11 @@ class UnknownUserError(EnrolmentError):
     """The user is not enrolled on this device."""
 
 
-class UnverifiedError(EnrolmentError):
-    """Nothing shows that this is the person of the enrolment: the model that could tell is not there."""
-
-
 class VaultError(VoiceIdError):
     """The vault cannot be read or written: damaged, from a newer version, wrong device key, disk full."""
 
 
-class BackupError(VaultError):
+class BackupError(VoiceIdError):
     """A backup that cannot be made, read or restored: damaged, newer, wrong passphrase, or at odds with the vault."""
 
 

@@ -7,6 +7,7 @@ from enum import IntEnum, unique
 from voiceid.errors import (
     AudioDeviceError,
     AudioError,
+    BackupError,
     ClockError,
     CredentialError,
     EnrolmentError,
@@ -60,6 +61,7 @@ class ExitCode(IntEnum):
     CHECK_FAILED = 30, "doctor found a problem"
     DECLINED = 31, "not confirmed"
     SERVICE = 32, "the daemon cannot be reached, cannot start, or refused the request"
+    BACKUP = 33, "a backup that cannot be made, read or restored"
     INTERRUPTED = 130, "interrupted from the keyboard"
 
 
@@ -72,6 +74,7 @@ _OF_ERROR: dict[type[BaseException], ExitCode] = {
     UnknownUserError: ExitCode.NOT_ENROLLED,
     EnrolmentError: ExitCode.ENROLMENT,
     VaultError: ExitCode.VAULT,
+    BackupError: ExitCode.BACKUP,
     CredentialError: ExitCode.CREDENTIAL,
     EnvelopeError: ExitCode.ENVELOPE,
     MissingPackageError: ExitCode.MISSING_PACKAGE,

@@ -24,7 +24,6 @@ from voiceid.errors import (
     ServiceError,
     SettingsError,
     UnknownUserError,
-    UnverifiedError,
     VaultError,
     VoiceIdError,
 )
@@ -85,7 +84,6 @@ def translated() -> Iterator[None]:
         Fault.CREDENTIAL: CredentialError,
         Fault.ENROLMENT: EnrolmentError,
         Fault.UNKNOWN_USER: UnknownUserError,
-        Fault.UNVERIFIED: UnverifiedError,
         Fault.VAULT: VaultError,
         Fault.MODEL: ModelError,
         Fault.SETTINGS: SettingsError,

@@ -16,8 +16,9 @@ from voiceid.cli.enroll import Files
 from voiceid.cli.guided import check_storing, collect, enrol_remotely, enrolled, finish, start_session
 from voiceid.cli.loading import all_templates, needs_renewal, open_vault, warn
 from voiceid.cli.output import plain, stderr
-from voiceid.cli.remote import daemon, translated
-from voiceid.errors import EnrolmentError, UnverifiedError, VaultError
+from voiceid.cli.remote import daemon
+from voiceid.errors import EnrolmentError, VaultError
+from voiceid.service.schema import Fault
 from voiceid.wall_clock import show_moment
 
 if TYPE_CHECKING:
@@ -212,10 +213,13 @@ def renew(
 def _renew_remotely(
     client: Client, name: str, source: tuple[list[Path], bool, str | None], yes: bool
 ) -> dict[str, Any]:
+    from voiceid.service.client import RemoteError
+
     try:
-        with translated():
-            return enrol_remotely(client, name, *source, renew=True)
-    except UnverifiedError as error:
+        return enrol_remotely(client, name, *source, renew=True)
+    except RemoteError as error:
+        if error.fault is not Fault.UNVERIFIED:
+            raise
         warn(str(error))
     client.call("release")
     if yes:

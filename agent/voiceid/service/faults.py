@@ -12,12 +12,11 @@ from voiceid.errors import (
     ModelError,
     SettingsError,
     UnknownUserError,
-    UnverifiedError,
     VaultError,
     VoiceIdError,
 )
 from voiceid.service.permissions import not_permitted
-from voiceid.service.pin import PinError, PresentPinError
+from voiceid.service.pin import PinError, PresentPinError, UnverifiedError
 from voiceid.service.protocol import RequestError
 from voiceid.service.schema import Fault
 

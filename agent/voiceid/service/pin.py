@@ -25,6 +25,10 @@ class PresentPinError(PinError):
     """The present PIN must be given to change it."""
 
 
+class UnverifiedError(PinError):
+    """Nothing shows that this is the person of the enrolment: a PIN or an admin must."""
+
+
 def hash_pin(pin: str) -> str:
     """The PHC string of ``pin``.
 

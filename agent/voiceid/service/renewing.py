@@ -7,11 +7,12 @@ from typing import Any
 from voiceid.enrolment.enrol import EnrolmentFault, EnrolmentFeedback, EnrolmentSession
 from voiceid.enrolment.renewal import find_former, save_renewal
 from voiceid.enrolment.vault import Vault
-from voiceid.errors import EnrolmentError, UnverifiedError
+from voiceid.errors import EnrolmentError
 from voiceid.pipeline import Pipeline
 from voiceid.service.connection import Call
 from voiceid.service.lockout import Lockout
 from voiceid.service.permissions import not_permitted
+from voiceid.service.pin import UnverifiedError
 from voiceid.types import Outcome, Waveform
 from voiceid.wall_clock import unix_seconds
 
