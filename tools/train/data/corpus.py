@@ -24,8 +24,8 @@ UNLABELLED: dict[str, Split] = {
 """Sets without speaker labels, placed whole so that no speaker straddles two splits."""
 SALT = 48
 """Chosen once, before any training, for 11 test and 4 development speakers among the 25 of ls-test-clean."""
-ONE_UTTERANCE_SETS = ("ls-train100-1utt", "ls-train100-3spk")
-"""No trials can be made of these speakers (or too few speakers): all train."""
+WITHOUT_TRIALS = ("ls-train100-1utt", "ls-train100-3spk", "speech-commands")
+"""One utterance or a few single words a speaker, or too few speakers: no trials can be made, so all train."""
 TEST_SETS = ("vctk-yourtts-gt", "assem-vc", "pocketsphinx")
 """Kept whole for the test: the genuine side of unseen attacks, other recording conditions."""
 
@@ -87,7 +87,7 @@ def split_of(item: Item) -> Split:
         return "test"
     if item.set in UNLABELLED:
         return UNLABELLED[item.set]
-    if item.set in ONE_UTTERANCE_SETS:
+    if item.set in WITHOUT_TRIALS:
         return "train"
     if item.set in TEST_SETS or not item.speaker:
         return hash_split(item.path.name) if item.kind in ("noise", "rir") else "test"
