@@ -20,6 +20,7 @@ from voiceid.enrolment.template import Template
 from voiceid.enrolment.vault import Vault
 from voiceid.errors import CredentialError, EnrolmentError, ModelError
 from voiceid.models.card import ROLES
+from voiceid.models.store import find_model
 from voiceid.pipeline import AuthenticationRequest, Pipeline
 from voiceid.relying_party import verify, verify_registration
 from voiceid.scoring.identity import IdentityModel
@@ -120,6 +121,31 @@ def test_a_decision_carries_its_grounds(pipeline: Pipeline, template: Template, 
     assert len(decision.evidence.windows) >= 5
     assert {"prepare", "identity", "spoofing", "liveness", "consistency", "fusion", "total"} <= set(decision.timings)
     assert decision == dataclasses.replace(pipeline.decide(owner_clips[5], template), timings=decision.timings)
+
+
+class Counting(IdentityModel):
+    """The identity model, counting how often it is asked."""
+
+    asked = 0
+
+    def embed_stretches(self, samples: np.ndarray, stretches: np.ndarray) -> np.ndarray:
+        self.asked += 1
+        return super().embed_stretches(samples, stretches)
+
+
+def test_the_identity_network_runs_once_an_utterance(
+    pipeline: Pipeline, template: Template, owner_clips: list[Waveform], lenient_models: Path
+) -> None:
+    model = Counting(find_model(str(lenient_models / "identity-pi.json"), "identity"))
+    assert model.one_pass
+    counted = dataclasses.replace(pipeline, judges=dataclasses.replace(pipeline.judges, identity=model))
+    decision = counted.decide(owner_clips[5], template)
+    assert decision.evidence == pipeline.decide(owner_clips[5], template).evidence
+    assert model.asked == 1
+    assert counted.identify(owner_clips[5], [template]).candidates
+    assert model.asked == 2
+    EnrolmentSession(counted.judges, counted.settings).add(owner_clips[5])
+    assert model.asked == 3
 
 
 @pytest.mark.parametrize(
