@@ -22,6 +22,7 @@ from voiceid.errors import EnrolmentError, UnknownUserError
 from voiceid.models.store import find_model
 from voiceid.scoring.judges import Judges
 from voiceid.scoring.policy import decide, inconclusive, not_enrolled
+from voiceid.scoring.voice import Voice
 from voiceid.settings import Settings
 from voiceid.stopwatch import Stopwatch
 from voiceid.types import Decision, Outcome, Utterance, Waveform
@@ -104,14 +105,12 @@ class Pipeline:
             utterance = self.prepare(waveform)
         if not utterance.quality.usable:
             return dataclasses.replace(inconclusive(utterance.quality), timings=watch.timings()), utterance
-        embedding = self.judges.embed(utterance, watch)
-        return self._judge(utterance, embedding, template, watch), utterance
+        voice = self.judges.hear(utterance, watch)
+        return self._judge(utterance, voice, template, watch), utterance
 
-    def _judge(
-        self, utterance: Utterance, embedding: NDArray[np.float32], template: Template, watch: Stopwatch
-    ) -> Decision:
-        """Decide on a usable ``utterance`` and its identity ``embedding`` (d,)."""
-        judgement = self.judges.examine(utterance, embedding, template.embedding, watch)
+    def _judge(self, utterance: Utterance, voice: Voice, template: Template, watch: Stopwatch) -> Decision:
+        """Decide on a usable ``utterance``, heard as ``voice``."""
+        judgement = self.judges.examine(utterance, voice, template.embedding, watch)
         decision = decide(utterance.quality, judgement.evidence, judgement.voiceid, judgement.voiceid_threshold)
         return dataclasses.replace(decision, timings=watch.timings(), user=template.name)
 
@@ -189,13 +188,13 @@ class Pipeline:
             utterance = self.prepare(waveform)
         if not utterance.quality.usable:
             return Identification(None, inconclusive(utterance.quality), ())
-        embedding = self.judges.embed(utterance, watch)
+        voice = self.judges.hear(utterance, watch)
         scored = sorted(
-            ((self.judges.identity_score(t.embedding, embedding).llr, t) for t in templates),
+            ((self.judges.identity_score(t.embedding, voice.whole).llr, t) for t in templates),
             key=lambda pair: -pair[0],
         )
         llr, best = scored[0]
-        decision = self._judge(utterance, embedding, best, watch)
+        decision = self._judge(utterance, voice, best, watch)
         if decision.accepted and decision.evidence is not None:
             needed = decision.evidence.identity.threshold + math.log(len(templates))
             if llr < needed:

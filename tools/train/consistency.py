@@ -26,8 +26,9 @@ from voiceid.audio.level import apply_level
 from voiceid.audio.vad import speech_segments
 from voiceid.models.card import Calibration, Threshold, read_card
 from voiceid.models.store import verify_model
-from voiceid.scoring.consistency import ConsistencyParameters, consistency_score, embed_windows
+from voiceid.scoring.consistency import ConsistencyParameters, consistency_score
 from voiceid.scoring.identity import IdentityModel
+from voiceid.scoring.voice import hear
 from voiceid.types import SAMPLE_RATE, Samples, Source, Waveform
 
 Embedding = NDArray[np.float32]
@@ -36,6 +37,8 @@ GATES = {"convenience": 0.005, "balanced": 0.01, "strict": 0.015}
 ENROLLED = 3
 """Utterances of a speaker that make the reference."""
 MIN_UTTERANCES = 6
+HOP, HOP_OF_SLICES = 0.16, 0.48
+"""Seconds between boundaries: for a network that embeds all sides in one pass, and for one that runs on each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +61,7 @@ def speakers_of(split: Split, *, seconds: float) -> dict[str, list[Item]]:
 
 
 def score_trials(
-    model: IdentityModel, split: Split, *, window: float, hop: float, trials: int, rng: np.random.Generator
+    model: IdentityModel, split: Split, *, least: float, hop: float, trials: int, rng: np.random.Generator
 ) -> Scores:
     """Score ``trials`` genuine and as many spliced commands of 2 to 5 s a speaker."""
     speakers = speakers_of(split, seconds=3.0)
@@ -74,12 +77,12 @@ def score_trials(
         others = [other for other in speech if other != name]
         for clip in clips[ENROLLED:]:
             whole = _crop(clip, rng.uniform(2.0, 5.0), rng)
-            genuine.append((_score(model, whole, reference, window, hop), name))
+            genuine.append((_score(model, whole, reference, least, hop), name))
             wake = _crop(clip, rng.uniform(0.8, 2.0), rng)
             other_clips = speech[others[int(rng.integers(len(others)))]]
             command = _crop(other_clips[int(rng.integers(len(other_clips)))], rng.uniform(1.0, 3.0), rng)
             parts = (wake, command) if rng.random() < 0.75 else (command, wake)
-            spliced.append((_score(model, np.concatenate(parts), reference, window, hop), name))
+            spliced.append((_score(model, np.concatenate(parts), reference, least, hop), name))
     return Scores(
         np.array([s for s, _ in genuine]),
         [n for _, n in genuine],
@@ -99,17 +102,18 @@ def _crop(samples: Samples, seconds: float, rng: np.random.Generator) -> Samples
     return apply_level(crop, speech_segments(crop))
 
 
-def _score(model: IdentityModel, samples: Samples, reference: Embedding, window: float, hop: float) -> float:
-    utterance = prepare(Waveform(samples, Source.FILE))
-    windows = embed_windows(utterance, model.embed, window_seconds=window, hop_seconds=hop)
-    return consistency_score(windows.embeddings, reference)
+def _score(model: IdentityModel, samples: Samples, reference: Embedding, least: float, hop: float) -> float:
+    voice = hear(model, prepare(Waveform(samples, Source.FILE)), least_seconds=least, hop_seconds=hop)
+    return consistency_score(voice.before, voice.after, reference)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--card", type=Path, default=Path("models/identity-pi.json"), help="identity card to fit")
-    parser.add_argument("--window", type=float, default=1.5, help="seconds of one window")
-    parser.add_argument("--hop", type=float, default=0.5, help="seconds between windows")
+    parser.add_argument("--least", type=float, default=0.96, help="seconds on each side of a boundary")
+    parser.add_argument(
+        "--hop", type=float, help=f"seconds between boundaries (default: {HOP} in one pass, else {HOP_OF_SLICES})"
+    )
     parser.add_argument("--trials", type=int, default=60, help="trials of each kind a speaker")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--dry-run", action="store_true", help="print, but leave the card as it is")
@@ -117,8 +121,9 @@ def main() -> None:
     rng = np.random.default_rng(args.seed)
     card = read_card(args.card)
     model = IdentityModel(verify_model(card, args.card.parent), threads=1)
-    dev = score_trials(model, "dev", window=args.window, hop=args.hop, trials=args.trials, rng=rng)
-    test = score_trials(model, "test", window=args.window, hop=args.hop, trials=args.trials, rng=rng)
+    hop = args.hop or (HOP if model.one_pass else HOP_OF_SLICES)
+    dev = score_trials(model, "dev", least=args.least, hop=hop, trials=args.trials, rng=rng)
+    test = score_trials(model, "test", least=args.least, hop=hop, trials=args.trials, rng=rng)
 
     scale, offset = fit_calibration(dev.genuine, dev.spliced)
     description = (
@@ -126,8 +131,8 @@ def main() -> None:
         f"of {len(set(dev.genuine_speakers))} development speakers"
     )
     parameters = ConsistencyParameters(
-        window_seconds=args.window,
-        hop_seconds=args.hop,
+        least_seconds=args.least,
+        hop_seconds=hop,
         calibration=Calibration(scale, offset, description),
         thresholds={
             point: Threshold(

@@ -88,8 +88,8 @@ def _against_itself(pipeline: Pipeline, waveform: Waveform) -> tuple[Decision, U
     if not utterance.quality.usable:
         return inconclusive(utterance.quality), utterance
     watch = Stopwatch()
-    own = pipeline.judges.embed(utterance, watch)
-    judgement = pipeline.judges.examine(utterance, own, own, watch)
+    own = pipeline.judges.hear(utterance, watch)
+    judgement = pipeline.judges.examine(utterance, own, own.whole, watch)
     decision = decide(utterance.quality, judgement.evidence, judgement.voiceid, judgement.voiceid_threshold)
     decision = replace(decision, voiceid=None, voiceid_threshold=None, timings=watch.timings())
     if decision.outcome in (Outcome.ACCEPTED, Outcome.REJECTED):
