@@ -265,7 +265,7 @@ def _records(folder: Path, key: Path) -> Check:
         advice = "do as it says; where that cannot be done, restore the vault from a backup or start a new one"
         return Check("records", Status.FAIL, str(error), advice)
     if problems:
-        return Check("records", Status.FAIL, "; ".join(problems), "restore these records, or delete and enrol the user")
+        return Check("records", Status.FAIL, "; ".join(problems), "do as each of these says")
     return Check("records", Status.OK, f"{len(users)} users")
 
 
