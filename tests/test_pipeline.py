@@ -24,7 +24,7 @@ from voiceid.models.store import find_model
 from voiceid.pipeline import AuthenticationRequest, Pipeline
 from voiceid.relying_party import verify, verify_registration
 from voiceid.scoring.identity import IdentityModel
-from voiceid.settings import ModelSettings, Settings
+from voiceid.settings import IdentificationSettings, ModelSettings, Settings
 from voiceid.types import SAMPLE_RATE, Outcome, QualityFault, Source, Waveform
 
 OWNER, OTHER = "ls1089", "ls121"
@@ -183,6 +183,27 @@ def test_identification_is_open_set(
     unknown = pipeline.identify(clips(corpus, "ls2094", 1)[0], [other, template])
     assert unknown.name is None
     assert {name for name, _ in unknown.candidates} == {"ada", "bob"}
+
+
+def test_users_who_cannot_be_told_apart_are_named_and_none_is_chosen(
+    pipeline: Pipeline, template: Template, owner_clips: list[Waveform], corpus: Path
+) -> None:
+    accepted = [wave for wave in owner_clips[5:] if pipeline.decide(wave, template).accepted]
+    wave = max(accepted, key=lambda wave: pipeline.identify(wave, [template]).candidates[0][1])
+    twin = dataclasses.replace(template, name="bea")
+    other = enrol(pipeline, clips(corpus, OTHER, 5), "bob")
+    tied = pipeline.identify(wave, [other, twin, template])
+    assert tied.name is None and set(tied.ambiguous) == {"ada", "bea"}
+    assert tied.decision.outcome is Outcome.REJECTED
+    assert "'ada'" in tied.decision.reasons[0] and "'bea'" in tied.decision.reasons[0]
+    clear = pipeline.identify(wave, [other, template])
+    assert clear.name == "ada" and clear.ambiguous == ()
+    again = enrol(pipeline, owner_clips[:4], "cleo")
+    lead = abs(dict(pipeline.identify(wave, [template, again]).candidates)["cleo"] - clear.candidates[0][1])
+    for least, ambiguous in ((lead + 0.01, True), (lead - 0.01, False)):
+        settings = dataclasses.replace(pipeline.settings, identification=IdentificationSettings(max(0.0, least)))
+        found = dataclasses.replace(pipeline, settings=settings).identify(wave, [template, again])
+        assert (found.name is None) == bool(found.ambiguous) == ambiguous
 
 
 def test_enrolment_refuses_silence_strangers_and_too_little(

@@ -35,12 +35,14 @@ from voiceid.units.tokenizer import Tokenizer
 class Identification:
     """Who speaks, among the enrolled: ``name`` is None for *unknown*.
 
-    ``decision`` is that on the best candidate; ``candidates`` are (name, identity llr), best first.
+    ``decision`` is that on the best candidate; ``candidates`` are (name, identity llr), best first. ``ambiguous`` are
+    the names of two or more who would each have passed, but whose scores are too close to tell which of them it is.
     """
 
     name: str | None
     decision: Decision
     candidates: tuple[tuple[str, float], ...]
+    ambiguous: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +179,8 @@ class Pipeline:
     def identify(self, waveform: Waveform, templates: Sequence[Template]) -> Identification:
         """Find the speaker among ``templates`` (open set).
 
-        With n users enrolled a stranger has n chances, so the identity score must pass its threshold by ln n.
+        With n users enrolled a stranger has n chances, so the identity score must pass its threshold by ln n. Nobody
+        is named where another user passes that too and scores about as high: see ``settings.identification``.
         """
         if not templates:
             return Identification(None, not_enrolled("anybody"), ())
@@ -195,6 +198,7 @@ class Pipeline:
         )
         llr, best = scored[0]
         decision = self._judge(utterance, voice, best, watch)
+        ambiguous: tuple[str, ...] = ()
         if decision.accepted and decision.evidence is not None:
             needed = decision.evidence.identity.threshold + math.log(len(templates))
             if llr < needed:
@@ -202,8 +206,15 @@ class Pipeline:
                     f"not clearly one of {len(templates)} enrolled users: identity {llr:+.2f} is below {needed:+.2f}"
                 )
                 decision = dataclasses.replace(decision, outcome=Outcome.REJECTED, reasons=(reason,))
+            least = max(needed, llr - self.settings.identification.least_lead)
+            close = [(template.name, score) for score, template in scored if score > least or score == llr]
+            if decision.accepted and len(close) > 1:
+                ambiguous = tuple(name for name, _ in close)
+                shown = ", ".join(f"{name!r} {score:+.2f}" for name, score in close)
+                reason = f"cannot tell {len(close)} enrolled users apart: identity {shown}"
+                decision = dataclasses.replace(decision, outcome=Outcome.REJECTED, reasons=(reason,))
         candidates = tuple((template.name, score) for score, template in scored)
-        return Identification(best.name if decision.accepted else None, decision, candidates)
+        return Identification(best.name if decision.accepted else None, decision, candidates, ambiguous)
 
     def units(self, utterance: Utterance, codebook: int) -> NDArray[np.int16]:
         """Discrete units of ``utterance`` at 100 Hz: int16 (t,), values below ``codebook`` (50, 100 or 200)."""
