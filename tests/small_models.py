@@ -27,6 +27,7 @@ def write_models(folder: Path) -> Path:
     consistency = {
         "least_seconds": 1.0,
         "hop_seconds": 0.5,
+        "undivided": 1.0,
         "calibration": {"scale": 1.0, "offset": 3.0, "calibration_set": "none"},
         "thresholds": {name: {"value": 0.0, "operating_point": "none"} for name in points},
     }

@@ -10,7 +10,8 @@ import pytest
 from voiceid.errors import ModelError
 from voiceid.models.card import Card
 from voiceid.models.store import find_model
-from voiceid.scoring.consistency import NO_BOUNDARY, consistency_parameters, consistency_score
+from voiceid.scoring.consistency import consistency_parameters, consistency_score
+from voiceid.scoring.voice import Voice
 
 
 def voice(seed: int, count: int, spread: float = 0.3) -> np.ndarray:
@@ -23,31 +24,41 @@ def unit(vectors: np.ndarray) -> np.ndarray:
     return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
 
 
-def sides(windows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def heard(windows: np.ndarray) -> Voice:
     """Mean directions before and after each boundary between ``windows``."""
     at = range(1, len(windows))
     before, after = [windows[:i].mean(axis=0) for i in at], [windows[i:].mean(axis=0) for i in at]
-    return unit(np.array(before)), unit(np.array(after))
+    sides = [unit(np.array(side).reshape(-1, 64)) for side in (before, after)]
+    return Voice(windows.mean(axis=0), *sides, windows, ())
+
+
+def cosines(references: np.ndarray, embeddings: np.ndarray) -> np.ndarray:
+    return np.sum(references * embeddings, axis=1)
 
 
 OWNER = voice(1, 1, 0.0)[0]
 
 
+def score(windows: np.ndarray) -> float:
+    raw = consistency_score(heard(windows), OWNER, cosines)
+    assert raw is not None
+    return raw
+
+
 def test_one_voice_scores_high_and_a_change_low_wherever_it_is() -> None:
-    assert consistency_score(*sides(voice(1, 6)), OWNER) > 0.8
+    assert score(voice(1, 6)) > 1.3
     for at in range(1, 6):
         spliced = np.concatenate([voice(1, at), voice(2, 6 - at)])
-        assert consistency_score(*sides(spliced), OWNER) < 0.0, at
-        assert consistency_score(*sides(spliced[::-1]), OWNER) < 0.0, at
+        assert score(spliced) < 0.4, at
+        assert score(spliced[::-1]) < 0.4, at
 
 
-def test_a_stranger_throughout_is_consistent() -> None:
-    assert consistency_score(*sides(voice(2, 6)), OWNER) > 0.8
+def test_a_stranger_throughout_is_more_consistent_than_a_splice() -> None:
+    assert score(voice(2, 6)) > 0.8
 
 
 def test_too_short_for_a_change() -> None:
-    nothing = np.zeros((0, 64), np.float32)
-    assert consistency_score(nothing, nothing, OWNER) == NO_BOUNDARY
+    assert consistency_score(heard(voice(1, 1)), OWNER, cosines) is None
 
 
 def with_entry(**changes: object) -> Card:
@@ -59,7 +70,7 @@ def with_entry(**changes: object) -> Card:
 def test_the_shipped_card_says_how_to_compare() -> None:
     parameters = consistency_parameters(with_entry())
     assert set(parameters.thresholds) == {"convenience", "balanced", "strict"}
-    assert parameters.calibration(1.0) > parameters.thresholds["strict"].value
+    assert parameters.calibration(parameters.undivided) > parameters.thresholds["strict"].value
 
 
 def test_a_card_without_parameters_says_what_to_run() -> None:
@@ -68,9 +79,11 @@ def test_a_card_without_parameters_says_what_to_run() -> None:
         consistency_parameters(card)
 
 
-def test_a_card_for_windows_of_earlier_versions_says_what_to_run() -> None:
-    with pytest.raises(ModelError, match=r"windows of 1\.5 s.*run 'python -m tools\.train\.consistency'"):
-        consistency_parameters(with_entry(window_seconds=1.5))
+def test_a_card_of_an_earlier_version_says_what_to_run() -> None:
+    entry = with_entry().parameters["consistency"]
+    del entry["undivided"]
+    with pytest.raises(ModelError, match=r"earlier version; run 'python -m tools\.train\.consistency'"):
+        consistency_parameters(replace(with_entry(), parameters={"consistency": entry}))
 
 
 @pytest.mark.parametrize(

@@ -100,23 +100,29 @@ class IdentityModel:
         return as_float32(self._front_end(samples)[None, :, :, None])
 
     def score(self, reference: Embedding, embedding: Embedding) -> float:
-        """Raw score of ``embedding`` against the enrolled ``reference``, both (d,) of unit norm.
+        """Raw score of ``embedding`` against the enrolled ``reference``, both (d,) of unit norm: see :meth:`scores`."""
+        return float(self.scores(reference[None], embedding[None])[0])
+
+    def scores(self, references: Embedding, embeddings: Embedding) -> NDArray[np.float64]:
+        """Raw scores (n,) of ``embeddings`` (n, d), each against its row of ``references`` (n, d), all of unit norm.
 
         The cosine; with a cohort, normalised by it on both sides (adaptive S-norm, Matejka et al., 2017): the mean of
         (cosine - mean) / deviation over the cohort members most like the reference and most like the embedding.
         """
-        cosine = float(reference @ embedding)
+        cosines: NDArray[np.float64] = np.sum(references * embeddings, axis=1, dtype=np.float64)
         if self._cohort is None:
-            return cosine
-        centres = [self._cohort_statistics(side) for side in (reference, embedding)]
-        return float(np.mean([(cosine - mean) / deviation for mean, deviation in centres]))
+            return cosines
+        centres = [self._cohort_statistics(side, self._cohort) for side in (references, embeddings)]
+        normalised: NDArray[np.float64] = np.mean([(cosines - mean) / deviation for mean, deviation in centres], axis=0)
+        return normalised
 
-    def _cohort_statistics(self, side: Embedding) -> tuple[float, float]:
-        """Mean and deviation of the scores of ``side`` against the most similar cohort members."""
-        assert self._cohort is not None  # noqa: S101 - only called with a cohort
-        scores = self._cohort @ side
-        top = np.partition(scores, -self._top)[-self._top :] if len(scores) > self._top else scores
-        return float(top.mean()), max(float(top.std()), 1e-3)
+    def _cohort_statistics(
+        self, sides: Embedding, cohort: Embedding
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Mean and deviation (n,) of the scores of ``sides`` (n, d) against the most similar members of ``cohort``."""
+        scores = (sides @ cohort.T).astype(np.float64)
+        top = np.partition(scores, -self._top, axis=1)[:, -self._top :] if len(cohort) > self._top else scores
+        return top.mean(axis=1), np.maximum(top.std(axis=1), 1e-3)
 
 
 def _read_cohort(model: VerifiedModel, dimension: Any) -> Embedding:

@@ -120,8 +120,10 @@ class Judges:
 
     def consistency_score(self, voice: Voice, reference: NDArray[np.float32]) -> Score:
         """Whether one voice speaks throughout, where the enrolled speaker is ``reference`` (d,)."""
-        raw = consistency_score(voice.before, voice.after, reference)
-        return Score(raw, self.consistency.calibration(raw), self.consistency.thresholds[self.operating_point].value)
+        parameters = self.consistency
+        raw = consistency_score(voice, reference, self.identity.scores)
+        raw = parameters.undivided if raw is None else raw
+        return Score(raw, parameters.calibration(raw), parameters.thresholds[self.operating_point].value)
 
 
 def _check_input(card: Card) -> None:
