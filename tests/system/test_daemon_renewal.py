@@ -82,11 +82,16 @@ def test_users_are_told_and_only_they_can_renew(upgraded: Running, clips: dict[s
         assert client.call("lockout.show", user="ada")["locked"]
         assert client.call("users.show", user="ada")["user"]["renew"]
         client.call("lockout.reset", user="ada")
+        few = voiceid("users", "renew", "ada", clips[OWNER][6], "--config", upgraded.config, "--json")
+        assert few.code is ExitCode.ENROLMENT and not few.json["renewed"]
+        (utterance,) = few.json["utterances"]
+        assert utterance["accepted"] and utterance["source"] == str(clips[OWNER][6])
 
         made = hand_over(client, clips[OWNER][6:12], user="ada", renew=True)
         assert made["model_name"] == "identity-next" and made["ended_credentials"] == []
         shown = client.call("users.show", user="ada")["user"]
         assert not shown["renew"] and len(shown["models"]) == 2
+        assert shown in client.call("users.list")["users"]
         assert refused(client, clips[OWNER][:1], user="ada", renew=True, replace=True).fault is Fault.INVALID_PARAMS
         assert refused(client, clips[OWNER][:1], user="nobody", renew=True).fault is Fault.UNKNOWN_USER
     assert "event=user_renewed" in upgraded.said()

@@ -18,6 +18,7 @@ from tools.train.data.corpus import Item
 from voiceid.models.card import Card
 
 NAMES = ("bonafide", "spoof")
+SYNTHESIS = ("tts", "vc", "vocoder")
 OWN_BONAFIDE = 10
 """A set with at least this many bona fide clips is measured against its own, else against all."""
 BPCERS = (0.01, 0.05)
@@ -41,10 +42,14 @@ def summarise(items: Sequence[Item], scores: NDArray[np.float64], card: Card) ->
     groups = np.array([item.speaker or identifier(item) for item in items])
     everyone = np.flatnonzero(bonafide)
     result = _part(scores, groups, everyone, np.flatnonzero(~bonafide), card)
-    by: dict[str, dict[str, Any]] = {"kind": {}, "set": {}, "note": {}}
+    by: dict[str, dict[str, Any]] = {"kind": {}, "vocoder": {}, "set": {}, "note": {}}
     for kind, rows in partition([item.kind for item in items]).items():
         if kind != "bonafide":
             by["kind"][kind] = _part(scores, groups, everyone, rows, card)
+    kinship = {True: "of a kind in training", False: "of no kind in training"}
+    for name, rows in partition([kinship[i.related_vocoder] if i.kind in SYNTHESIS else "" for i in items]).items():
+        if name:
+            by["vocoder"][name] = _part(scores, groups, everyone, rows, card)
     for name, rows in partition([item.set for item in items]).items():
         own, attacks = rows[bonafide[rows]], rows[~bonafide[rows]]
         enough = len(own) >= OWN_BONAFIDE or not len(attacks)
@@ -82,7 +87,7 @@ def describe(result: dict[str, Any]) -> str:
     lines = [detection_table(result, NAMES), ""]
     rows = []
     for label, part in [("all", result)] + [
-        (f"{key}: {name}"[:60], part) for key in ("kind", "note") for name, part in result["by"][key].items()
+        (f"{key}: {name}"[:60], part) for key in ("kind", "vocoder", "note") for name, part in result["by"][key].items()
     ]:
         fixed = part.get("apcer_at_bpcer", {})
         points = [

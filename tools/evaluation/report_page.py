@@ -98,7 +98,7 @@ def _detection(measures: Mapping[str, Result]) -> str:
 
 def _parts(result: Result) -> list[tuple[str, Result]]:
     parts: list[tuple[str, Result]] = [("all", result)]
-    for key in ("kind", "note"):
+    for key in ("kind", "vocoder", "note"):
         parts += [(f"{key}: {name}", part) for name, part in result["by"][key].items() if part["n_spoof"] >= 4]
     return parts
 

@@ -1,7 +1,6 @@
 """Make the identity card from a checkpoint: export, cohort, calibration on development and figures on test speakers.
 
-The consistency entry of a card of the same name is kept, since the agent wants one; it belongs to the former embedding
-space until ``python -m tools.train.consistency`` has fitted it anew.
+The agent takes the card once ``python -m tools.train.consistency`` has added the consistency judge's entry.
 """
 
 from __future__ import annotations
@@ -16,10 +15,10 @@ import numpy as np
 import torch
 
 from tools.train.cards import write_card
-from tools.train.data.voices import Bank, build_bank, corpus_sources, open_bank
+from tools.train.data.voices import WORD_SETS, Bank, build_bank, corpus_sources, open_bank
 from tools.train.export.identity import export
 from tools.train.identity import load_network
-from tools.train.identity_trials import SHORT_SETS, Embedding, Trials, Verification, join
+from tools.train.identity_trials import Embedding, Trials, Verification, join
 from tools.train.metrics import cllr, fit_calibration
 from tools.train.teachers.campplus import CamPlusPlus, cache_folder
 from voiceid.audio.level import SPEECH_DBFS
@@ -42,7 +41,7 @@ def evaluation_bank(split: str) -> Bank:
     """Net speech of the development or test speakers whose utterances are long enough to enrol from."""
     folder = cache_folder("identity") / "banks" / f"evaluation-{split}"
     rows = corpus_sources("dev" if split == "dev" else "test")
-    build_bank(folder, [row for row in rows if row[1] and row[2] not in SHORT_SETS])
+    build_bank(folder, [row for row in rows if row[1] and row[2] not in WORD_SETS])
     return open_bank(folder)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from tools.train.data.voices import Bank, Clip
+from tools.train.data.voices import WORD_SETS, Bank, Clip
 from tools.train.metrics import bootstrap_ci, eer
 from voiceid.types import SAMPLE_RATE, Samples
 
@@ -20,8 +20,6 @@ ENROLLED = 3
 """Utterances behind a template."""
 MIN_TESTS = 2
 """Speakers with fewer further utterances are left out."""
-SHORT_SETS = ("speech-commands", "fsdd")
-"""Single words: too short to enrol from."""
 MIN_SECONDS = 1.0
 
 
@@ -66,7 +64,7 @@ class Verification:
         rng = np.random.default_rng(seed)
         groups: defaultdict[str, list[Clip]] = defaultdict(list)
         for clip in bank.clips:
-            if clip.speaker and clip.set not in SHORT_SETS and clip.length >= MIN_SECONDS * SAMPLE_RATE:
+            if clip.speaker and clip.set not in WORD_SETS and clip.length >= MIN_SECONDS * SAMPLE_RATE:
                 groups[clip.speaker].append(clip)
         self.speakers = {
             name: [clips[i] for i in rng.permutation(len(clips))[:most]]

@@ -29,10 +29,18 @@ from voiceid.types import SAMPLE_RATE
 
 AVERAGE_DECAY = 0.995
 WARM_UP = 50
-CHECK_EVERY = 50
+CHECK_EVERY = 250
 LENGTHS = {"AASIST": SAMPLES, "AASIST-L": SAMPLES, "light": SAMPLES // 2}
 """Samples of a training window: half for the light sibling, which pools over time."""
-SYSTEM_SHARES = {"kokoro": 0.2, "neural": 0.1, "melgan": 0.15, "vocoder-upsampling": 0.15, "vocoder-spectral": 0.15}
+SYSTEM_SHARES = {
+    "kokoro": 0.16,
+    "neural": 0.06,
+    "melgan": 0.11,
+    "vocoder-upsampling": 0.09,
+    "vocoder-spectral": 0.09,
+    "hifigan-universal": 0.18,
+    "hifigan-small": 0.12,
+}
 """Share of the attacks in a batch; the other systems share the rest by their counts."""
 RAW_SHARE = 0.4
 """Share of recordings that no codec had touched, which are a tenth of the data but not of what a microphone gives."""
@@ -201,7 +209,7 @@ def save(path: Path, state: dict[str, Any]) -> None:
 
 
 def train(run: Path, options: Options, device: str, start_from: Path | None = None) -> None:
-    """Train until ``options.steps``, saving every 50 steps; a new run may begin with another's averaged weights."""
+    """Train until ``options.steps``, saving every 250 steps; a new run may begin with another's averaged weights."""
     torch.manual_seed(options.seed)
     run.mkdir(parents=True, exist_ok=True)
     model = Aasist(SHAPES[options.shape]).to(device).train()

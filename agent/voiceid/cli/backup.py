@@ -9,8 +9,9 @@ import typer
 from rich.text import Text
 
 from voiceid.cli.arguments import Yes, confirm
+from voiceid.cli.asking import secret
 from voiceid.cli.context import command_app, context_of
-from voiceid.cli.loading import needs_renewal, open_vault, warn
+from voiceid.cli.loading import identity_in_use, open_vault, warn
 from voiceid.cli.output import plain, progress, stderr
 from voiceid.errors import BackupError
 from voiceid.output_file import check_file, write_file
@@ -104,10 +105,11 @@ def restore(
         stderr().print(f"other here than in the backup: {', '.join(replaced)}", markup=False, soft_wrap=True)
         confirm("Replace these enrolments? Credentials of an enrolment that ends are lost.", yes)
     restored = restoring.restore(vault, backup, overwrite=overwrite)
-    for user in backup.users:
-        if needs_renewal(user.template.models, settings):
-            warn(f"{user.template.name!r} was enrolled with another identity model: voiceid users renew")
-    anew = _register_anew(backup, {user.template.name: vault.credentials(user.template.name) for user in backup.users})
+    names, model = [user.template.name for user in backup.users], identity_in_use(settings)
+    for name in names:
+        if vault.show_user(name).needs_renewal(model):
+            warn(f"{name!r} was enrolled with another identity model: voiceid users renew")
+    anew = _register_anew(backup, {name: vault.credentials(name) for name in names})
     facts = {
         "created": backup.created,
         **plain(restored.plan),
@@ -134,8 +136,7 @@ def _register_anew(backup: Backup, present: dict[str, Any]) -> list[dict[str, st
 
 def _passphrase(file: Path | None, *, confirmation: bool) -> str:
     if file is None:
-        asked: str = typer.prompt("Passphrase", hide_input=True, confirmation_prompt=confirmation, err=True)
-        return asked
+        return secret("Passphrase", confirm=confirmation)
     from voiceid.enrolment.backup import MAX_PASSPHRASE
 
     try:

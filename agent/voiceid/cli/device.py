@@ -75,11 +75,7 @@ def rotate_key(ctx: typer.Context, yes: Yes = False) -> None:
     confirm(f"Replace the device key {path} and lose {count} credentials?", yes)
     with progress("encrypting anew"):
         made = rotate_device_key(settings.paths.vault, path)
-    ended = [
-        {"user": name, "relying_party": credential.rp_id, "credential_id": plain(credential.credential_id)}
-        for name, credentials in made.ended.items()
-        for credential in credentials
-    ]
+    ended = [plain(credential.facts(name)) for name, credentials in made.ended.items() for credential in credentials]
     facts = {"rotated": True, "device_key": path, "users": made.users, "ended_credentials": ended}
     line = f"  {path}; {len(made.users)} users kept, {len(ended)} credentials ended"
     context.emit(facts, Text.assemble(("rotated", "bold green"), line))

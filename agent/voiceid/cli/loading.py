@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from voiceid.cli.output import progress, stderr
-from voiceid.errors import ModelError, UnknownUserError
+from voiceid.errors import UnknownUserError
 
 if TYPE_CHECKING:
     from voiceid.credentials.keys import DeviceKey
@@ -60,18 +59,11 @@ def all_templates(vault: Vault) -> list[Template]:
     return [vault.load_template(user.name) for user in vault.list_users()]
 
 
-def needs_renewal(models: Iterable[str], settings: Settings) -> bool:
-    """Whether the identity model in use is none of ``models`` (SHA-256), those that a user can be matched by.
+def identity_in_use(settings: Settings) -> str | None:
+    """SHA-256 of the identity model in use; None where its card cannot be read, which is another command's to tell."""
+    from voiceid.models.store import known_sha256
 
-    False where its card cannot be read: that is another command's to tell.
-    """
-    from voiceid.models.card import read_card
-    from voiceid.models.store import card_path
-
-    try:
-        return read_card(card_path(settings.models.identity)).sha256 not in models
-    except ModelError:
-        return False
+    return known_sha256(settings.models.identity)
 
 
 def warn(message: str) -> None:

@@ -11,10 +11,11 @@ from rich.table import Table
 from rich.text import Text
 
 from voiceid.cli.arguments import Device, Microphone, Name, Yes, check_source, confirm, read_all
+from voiceid.cli.asking import secret
 from voiceid.cli.context import Context, command_app, context_of
 from voiceid.cli.enroll import Files
 from voiceid.cli.guided import check_storing, collect, enrol_remotely, enrolled, finish, start_session
-from voiceid.cli.loading import all_templates, needs_renewal, open_vault, warn
+from voiceid.cli.loading import all_templates, identity_in_use, open_vault, warn
 from voiceid.cli.output import plain, stderr
 from voiceid.cli.remote import daemon
 from voiceid.errors import EnrolmentError, VaultError
@@ -52,25 +53,21 @@ def list_users(ctx: typer.Context) -> None:
 
 @app.command()
 def show(ctx: typer.Context, name: Name) -> None:
-    """Show what is stored of user NAME (no audio is, and the template is not shown)."""
+    """Show what is stored of user NAME (no audio is, and the template is not shown).
+
+    With ``--json`` as in [bold]users list[/], and the credentials as in [bold]credentials list[/].
+    """
     context = context_of(ctx)
     with daemon(context) as client:
         shown = client.call("users.show", user=name) if client else _local_user(context, name)
-    user, credentials = shown["user"], [_summary(credential) for credential in shown["credentials"]]
-    facts = {
-        "name": user["name"],
-        "enrolled": show_moment(user["created"]),
-        **{key: user[key] for key in ("utterance_count", "net_speech", "model_name", "model_sha256", "owner_uid")},
-        "models": user["models"],
-        "renew": user["renew"],
-    }
+    user, credentials = shown["user"], shown["credentials"]
     table = Table.grid(padding=(0, 2))
-    for key, value in facts.items():
+    for key, value in {**user, "created": show_moment(user["created"])}.items():
         text = ", ".join(model[:12] for model in value) if key == "models" else str(value)
         table.add_row(key.replace("_", " "), Text(text))
     if user["renew"]:
         warn(f"the identity model in use is none of these: 'voiceid users renew {user['name']}' keeps all credentials")
-    context.emit({**facts, "credentials": credentials}, table, _credential_lines(credentials))
+    context.emit({**user, "credentials": credentials}, table, _credential_lines(credentials))
 
 
 @app.command()
@@ -79,21 +76,19 @@ def delete(ctx: typer.Context, name: Name, yes: Yes = False) -> None:
     context = context_of(ctx)
     with daemon(context) as client:
         if client is not None:
-            credentials = client.call("credentials.list", user=name)["credentials"]
-            stderr().print(_credential_lines([_summary(c) for c in credentials]), soft_wrap=True)
+            stderr().print(_remote_credentials_or_damage(client, name), soft_wrap=True)
             confirm(f"Delete {name!r} for good?", yes)
             report = client.call("users.delete", user=name)["report"]
         else:
             vault = open_vault(context.settings())
             stderr().print(_credentials_or_damage(vault, name), soft_wrap=True)
             confirm(f"Delete {name!r} for good?", yes)
-            report = plain(vault.delete_user(name))
+            report = plain(vault.delete_user(name).facts())
     removed = (
         f"{len(report['credentials'])} credentials, {report['counters']} counters, {report['files']} files in all"
         f"{', some of them damaged' if report['unreadable'] else ''}"
     )
-    facts = {**report, "credentials": [_summary(credential) for credential in report["credentials"]]}
-    context.emit(facts, Text(f"deleted {report['name']}: {removed}"))
+    context.emit(report, Text(f"deleted {report['name']}: {removed}"))
 
 
 @app.command()
@@ -116,11 +111,10 @@ def reenroll(
     context = context_of(ctx)
     with daemon(context) as client:
         if client is not None:
-            credentials = [_summary(c) for c in client.call("credentials.list", user=name)["credentials"]]
+            credentials = client.call("credentials.list", user=name)["credentials"]
             stderr().print(_credential_lines(credentials), soft_wrap=True)
             confirm(f"Enrol {name!r} anew and lose {len(credentials)} credentials?", yes)
-            made = enrol_remotely(client, name, files or [], microphone, device, replace=True)
-            made["ended_credentials"] = [_summary(credential) for credential in made["ended_credentials"]]
+            made = enrol_remotely(client, context, name, files or [], microphone, device, replace=True)
             context.emit({"name": made["user"], "enrolled": True, **made}, enrolled(made))
             return
     settings = context.settings()
@@ -128,7 +122,7 @@ def reenroll(
     recordings = read_all(files or [])
     vault = open_vault(settings)
     check_storing(vault)
-    former, credentials = vault.load_template(name), [_summary(plain(c)) for c in vault.credentials(name)]
+    former, credentials = vault.load_template(name), [plain(c.facts(name)) for c in vault.credentials(name)]
     stderr().print(_credential_lines(credentials), soft_wrap=True)
     confirm(f"Enrol {name!r} anew and lose {len(credentials)} credentials?", yes)
     session = start_session(settings, [t for t in all_templates(vault) if t.user_id != former.user_id])
@@ -139,7 +133,7 @@ def reenroll(
         {
             "name": former.name,
             "enrolled": True,
-            "ended_credentials": [_summary(plain(c)) for c in ended],
+            "ended_credentials": [credential.facts(former.name) for credential in ended],
             "similar": result.similar,
             "utterances": utterances,
         },
@@ -175,7 +169,7 @@ def renew(
         if client is not None:
             if former_model is not None:
                 raise typer.BadParameter("a daemon runs: name the former card in [models] former, or name a --vault")
-            made = _renew_remotely(client, name, (files or [], microphone, device), yes)
+            made = _renew_remotely(client, context, name, (files or [], microphone, device), yes)
             context.emit({"name": made["user"], "renewed": True, **made}, _renewed(made["user"], made["model_name"]))
             return
     settings = context.settings()
@@ -211,21 +205,20 @@ def renew(
 
 
 def _renew_remotely(
-    client: Client, name: str, source: tuple[list[Path], bool, str | None], yes: bool
+    client: Client, context: Context, name: str, source: tuple[list[Path], bool, str | None], yes: bool
 ) -> dict[str, Any]:
     from voiceid.service.client import RemoteError
 
     try:
-        return enrol_remotely(client, name, *source, renew=True)
+        return enrol_remotely(client, context, name, *source, renew=True)
     except RemoteError as error:
         if error.fault is not Fault.UNVERIFIED:
             raise
         warn(str(error))
     client.call("release")
     if yes:
-        return enrol_remotely(client, name, *source, renew=True, unverified=True)
-    pin = typer.prompt(f"PIN of {name}", hide_input=True, err=True)
-    return enrol_remotely(client, name, *source, renew=True, pin=pin)
+        return enrol_remotely(client, context, name, *source, renew=True, unverified=True)
+    return enrol_remotely(client, context, name, *source, renew=True, pin=secret(f"PIN of {name}"))
 
 
 def _renewed(name: str, model_name: str) -> Text:
@@ -233,37 +226,40 @@ def _renewed(name: str, model_name: str) -> Text:
 
 
 def _local_users(context: Context) -> list[dict[str, Any]]:
-    vault = open_vault(context.settings())
+    settings = context.settings()
+    vault = open_vault(settings)
     for problem in vault.problems():
         warn(problem)
-    settings = context.settings()
-    return [{**plain(user), "renew": needs_renewal(user.models, settings)} for user in vault.list_users()]
+    model = identity_in_use(settings)
+    return [plain(user.facts(model)) for user in vault.list_users()]
 
 
 def _local_user(context: Context, name: str) -> dict[str, Any]:
     settings = context.settings()
     vault = open_vault(settings)
-    template = vault.load_template(name)
-    facts = {**template.facts(), "renew": needs_renewal(template.models, settings)}
-    return {"user": facts, "credentials": [plain(c) for c in vault.credentials(name)]}
-
-
-def _summary(credential: dict[str, Any]) -> dict[str, str]:
-    """What is shown of a credential, as the vault or the daemon tells it."""
-    return {
-        "relying_party": credential.get("relying_party") or credential["rp_id"],
-        "credential_id": credential["credential_id"],
-        "created": show_moment(credential["created"]),
-    }
+    user = vault.show_user(name)
+    credentials = [plain(credential.facts(user.name)) for credential in vault.credentials(name)]
+    return {"user": plain(user.facts(identity_in_use(settings))), "credentials": credentials}
 
 
 def _credentials_or_damage(vault: Vault, name: str) -> Text:
     try:
-        return _credential_lines([_summary(plain(credential)) for credential in vault.credentials(name)])
+        return _credential_lines([plain(credential.facts(name)) for credential in vault.credentials(name)])
     except VaultError as problem:
         return Text(f"warning: {problem}")
 
 
-def _credential_lines(credentials: list[dict[str, str]]) -> Text:
-    lines = (f"  {c['relying_party']}  {c['created']}  {c['credential_id'][:24]}..." for c in credentials)
+def _remote_credentials_or_damage(client: Client, name: str) -> Text:
+    from voiceid.service.client import RemoteError
+
+    try:
+        return _credential_lines(client.call("credentials.list", user=name)["credentials"])
+    except RemoteError as problem:
+        if problem.fault is not Fault.VAULT:
+            raise
+        return Text(f"warning: {problem}")
+
+
+def _credential_lines(credentials: list[dict[str, Any]]) -> Text:
+    lines = (f"  {c['relying_party']}  {show_moment(c['created'])}  {c['credential_id'][:24]}..." for c in credentials)
     return Text("\n".join(["credentials:", *lines]) if credentials else "no credentials")

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+from voiceid.credentials.credential import Credential
 from voiceid.credentials.rp_id import check_rp_id
 from voiceid.enrolment import files
 from voiceid.enrolment.matching import Matching
@@ -89,6 +90,45 @@ class RecordFolder:
                 found.append(matching)
         return tuple(sorted(found, key=lambda matching: (matching.created, matching.model_sha256)))
 
+    def _credential_paths(self, folder: Path, credential_id: bytes) -> tuple[Path, Path]:
+        suffix = self._keys.file_name(RecordKind.CREDENTIAL, credential_id)
+        return folder / f"counter-{suffix}", folder / f"credential-{suffix}"
+
+    def _current_credentials(self, folder: Path, template: Template, *, strict: bool = False) -> dict[Path, Credential]:
+        """The credentials of ``template``'s enrolment, by path: a damaged one must not hide the others, and is left
+        out, or an error if ``strict``.
+        """
+        found = {}
+        for path in sorted(folder.glob("credential-*")):
+            try:
+                record, credential = self._credential_in(path)
+            except VaultError:
+                if strict:
+                    raise
+                continue
+            if credential.enrolment_id == template.enrolment_id and record.user_id == template.user_id:
+                found[path] = credential
+        return found
+
+    def _credential_in(self, path: Path) -> tuple[Record, Credential]:
+        """The credential at ``path``, whose counter can be read too.
+
+        Raises:
+            VaultError: one of the two is damaged or missing.
+        """
+        record = self._read(path)
+        self._read(counter_of(path))
+        return record, Credential.from_bytes(record.payload)
+
+    def _damaged_credentials(self, folder: Path) -> list[Path]:
+        damaged = []
+        for path in sorted(folder.glob("credential-*")):
+            try:
+                self._credential_in(path)
+            except VaultError:
+                damaged.append(path)
+        return damaged
+
     def _privacy_path(self, rp_id: str) -> Path:
         return self._relying_parties / self._keys.file_name(RecordKind.PRIVACY, check_rp_id(rp_id).encode())
 
@@ -110,6 +150,11 @@ class RecordFolder:
 
     def _place(self, path: Path) -> str:
         return path.relative_to(self.folder).as_posix()
+
+
+def counter_of(credential: Path) -> Path:
+    """Where the counter of the credential at ``credential`` lies."""
+    return credential.with_name(credential.name.replace("credential-", "counter-"))
 
 
 def is_record(path: Path) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from voiceid.credentials.credential import Credential
 from voiceid.enrolment.template import Template
@@ -10,15 +11,17 @@ from voiceid.enrolment.template import Template
 
 @dataclass(frozen=True, slots=True)
 class UserSummary:
-    """What may be listed of a user without touching voice data. ``created`` in Unix seconds, speech in seconds."""
+    """What may be shown of a user without touching voice data: in every answer the same. ``created`` in Unix seconds,
+    speech in seconds; ``model_sha256`` in hexadecimal, as ``models``."""
 
     name: str
     created: int
     net_speech: float
     utterance_count: int
     model_name: str
+    model_sha256: str
     models: tuple[str, ...]
-    """SHA-256 of every identity model that there is a matching template for, that of the enrolment first."""
+    """Of every identity model that there is a matching template for, that of the enrolment first."""
     owner_uid: int
     credential_count: int
 
@@ -31,10 +34,19 @@ class UserSummary:
             net_speech=template.net_speech,
             utterance_count=template.utterance_count,
             model_name=template.model_name,
+            model_sha256=template.model_sha256,
             models=template.models,
             owner_uid=template.owner_uid,
             credential_count=credential_count,
         )
+
+    def needs_renewal(self, model: str | None) -> bool:
+        """Whether the identity ``model`` in use (SHA-256; None where that is not known) is none of ``models``."""
+        return model is not None and model not in self.models
+
+    def facts(self, model: str | None) -> dict[str, Any]:
+        """The summary as it is shown, with ``renew``: see :meth:`needs_renewal`."""
+        return {**asdict(self), "renew": self.needs_renewal(model)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,3 +62,7 @@ class DeletionReport:
     """Damaged records, removed too."""
     files: int
     bytes_overwritten: int
+
+    def facts(self) -> dict[str, Any]:
+        """The report as it is shown."""
+        return {**asdict(self), "credentials": [credential.facts(self.name) for credential in self.credentials]}

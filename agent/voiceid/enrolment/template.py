@@ -127,11 +127,6 @@ class Template:
     def utterance_count(self) -> int:
         return len(self.utterances)
 
-    def facts(self) -> dict[str, Any]:
-        """What may be shown of it: no voice data."""
-        names = ("name", "created", "net_speech", "utterance_count", "model_name", "model_sha256", "owner_uid")
-        return {**{name: getattr(self, name) for name in names}, "models": list(self.models)}
-
     @property
     def models(self) -> tuple[str, ...]:
         """SHA-256 of every identity model that it can be matched by, that of the enrolment first."""

@@ -33,7 +33,7 @@ from voiceid.enrolment.contents import UserContents, VaultContents
 from voiceid.enrolment.matching import Matching
 from voiceid.enrolment.migration import migrate
 from voiceid.enrolment.names import name_key
-from voiceid.enrolment.record_folder import FORMAT, LOCKOUT, TEMPLATE, RecordFolder, is_record
+from voiceid.enrolment.record_folder import FORMAT, LOCKOUT, TEMPLATE, RecordFolder, counter_of, is_record
 from voiceid.enrolment.records import (
     FORMAT_VERSION,
     MAX_RECORD,
@@ -125,7 +125,7 @@ class Vault(RecordFolder):
                     template = self._whole_template(folder)
                 except VaultError:
                     continue
-                summaries.append(UserSummary.of(template, self._count_credentials(folder, template)))
+                summaries.append(UserSummary.of(template, len(self._current_credentials(folder, template))))
         return tuple(sorted(summaries, key=lambda summary: summary.name))
 
     def problems(self) -> tuple[str, ...]:
@@ -242,16 +242,51 @@ class Vault(RecordFolder):
             bytes_overwritten=sum(sizes),
         )
 
-    def credentials(self, name: str) -> tuple[Credential, ...]:
-        """The credentials of ``name``'s current enrolment, oldest first.
+    def show_user(self, name: str) -> UserSummary:
+        """What may be shown of ``name``.
 
         Raises:
             UnknownUserError: not enrolled.
         """
         with self._shared():
             folder = self._user_folder(name)
-            found = [c for _, c in self._current_credentials(folder, self._template_in(folder))]
+            template = self._whole_template(folder)
+            return UserSummary.of(template, len(self._current_credentials(folder, template)))
+
+    def credentials(self, name: str) -> tuple[Credential, ...]:
+        """The sound credentials of ``name``'s current enrolment, oldest first.
+
+        Raises:
+            UnknownUserError: not enrolled.
+        """
+        with self._shared():
+            folder = self._user_folder(name)
+            found = self._current_credentials(folder, self._template_in(folder)).values()
         return tuple(sorted(found, key=lambda credential: (credential.created, credential.credential_id)))
+
+    def damaged_credentials(self, name: str) -> int:
+        """How many credentials of ``name`` cannot be used, since their record or their counter cannot be read.
+
+        Raises:
+            UnknownUserError: not enrolled.
+        """
+        with self._shared():
+            return len(self._damaged_credentials(self._user_folder(name)))
+
+    def delete_damaged_credentials(self, name: str) -> int:
+        """Remove what is left of the damaged credentials of ``name``; returns how many there were.
+
+        Raises:
+            UnknownUserError: not enrolled.
+        """
+        with self._exclusive():
+            folder = self._user_folder(name)
+            damaged = self._damaged_credentials(folder)
+            for path in damaged:
+                files.shred(path)
+                files.shred(counter_of(path))
+            files.sync_folder(folder)
+        return len(damaged)
 
     def save_credential(self, name: str, credential: Credential) -> None:
         """Store a new credential of ``name`` with its signature counter at 0.
@@ -361,7 +396,7 @@ class Vault(RecordFolder):
         for folder in self._user_folders():
             template = self._template_in(folder)
             template = dataclasses.replace(template, renewed=self._matchings(folder, template, strict=True))
-            credentials = tuple(credential for _, credential in self._current_credentials(folder, template))
+            credentials = tuple(self._current_credentials(folder, template, strict=True).values())
             lockout = folder / LOCKOUT
             state = self._read(lockout).payload if files.exists(lockout) else None
             users.append(UserContents(template, credentials, state))
@@ -381,38 +416,14 @@ class Vault(RecordFolder):
         records = [self._read(path) for path in sorted(self._relying_parties.iterdir()) if is_record(path)]
         return dict(sorted((_parse_profile(record.payload) for record in records), key=lambda pair: pair[0]))
 
-    def _credential_paths(self, folder: Path, credential_id: bytes) -> tuple[Path, Path]:
-        suffix = self._keys.file_name(RecordKind.CREDENTIAL, credential_id)
-        return folder / f"counter-{suffix}", folder / f"credential-{suffix}"
-
-    def _current_credentials(self, folder: Path, template: Template) -> Iterator[tuple[Path, Credential]]:
-        for path in sorted(folder.glob("credential-*")):
-            if (credential := self._current_credential(path, template)) is not None:
-                yield path, credential
-
-    def _count_credentials(self, folder: Path, template: Template) -> int:
-        """How many credentials of the current enrolment are sound: a damaged one must not hide everybody."""
-        count = 0
-        for path in folder.glob("credential-*"):
-            with contextlib.suppress(VaultError):
-                count += self._current_credential(path, template) is not None
-        return count
-
-    def _current_credential(self, path: Path, template: Template) -> Credential | None:
-        """The credential in ``path``, None if it belongs to another enrolment than ``template``'s."""
-        record = self._read(path)
-        credential = Credential.from_bytes(record.payload)
-        current = credential.enrolment_id == template.enrolment_id and record.user_id == template.user_id
-        return credential if current else None
-
     def _drop_ended_credentials(self, folder: Path, template: Template) -> tuple[Credential, ...]:
-        current = {path for path, _ in self._current_credentials(folder, template)}
+        """Remove the credentials of other enrolments than ``template``'s; damaged ones stay."""
         ended = []
-        for path in sorted(set(folder.glob("credential-*")) - current):
-            credential = Credential.from_bytes(self._read(path).payload)
-            ended.append(credential)
-            files.shred(path)
-            files.shred(self._credential_paths(folder, credential.credential_id)[0])
+        for path in sorted(set(folder.glob("credential-*")) - set(self._current_credentials(folder, template))):
+            with contextlib.suppress(VaultError):
+                ended.append(self._credential_in(path)[1])
+                files.shred(path)
+                files.shred(counter_of(path))
         files.sync_folder(folder)
         return tuple(ended)
 

@@ -73,6 +73,14 @@ def card_path(reference: str) -> Path:
         raise ModelError(f"{reference}: there is no such home folder; name the card by its whole path") from None
 
 
+def known_sha256(reference: str) -> str | None:
+    """SHA-256 of the model of the card named or at path ``reference``; None where that card cannot be read."""
+    try:
+        return read_card(card_path(reference)).sha256
+    except ModelError:
+        return None
+
+
 def find_model(reference: str, role: Role) -> VerifiedModel:
     """Find the card named or at path ``reference`` for ``role`` and verify its files.
 

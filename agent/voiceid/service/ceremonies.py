@@ -22,7 +22,6 @@ from voiceid.service.judge import Judge, Verdict
 from voiceid.service.metrics import Metrics
 from voiceid.service.permissions import not_permitted
 from voiceid.service.protocol import RequestError
-from voiceid.service.records import credential_facts
 from voiceid.service.schema import Fault
 from voiceid.service.session import Arming, CaptureSession, Claim
 from voiceid.types import Waveform
@@ -87,7 +86,7 @@ class Ceremonies:
         check_purpose(call.params["purpose"])
         precheck = partial(self.judge.precheck, user)
         verdict = await self._ceremony("verify", call, precheck, partial(self.judge.verify, user=user))
-        return {**verdict_facts(verdict), "challenge": call.params["challenge"]}
+        return {**verdict_facts(verdict), **lock_facts(verdict), "challenge": call.params["challenge"]}
 
     async def authenticate(self, call: Call) -> dict[str, Any]:
         params = call.params
@@ -98,7 +97,10 @@ class Ceremonies:
         precheck = partial(self.judge.precheck, request.user, request)
         judge = partial(self.judge.authenticate, request=request)
         verdict = await self._ceremony("authenticate", call, precheck, judge)
-        return {**verdict_facts(verdict), **envelope_facts(verdict)}
+        locked = lock_facts(verdict)
+        if locked and not call.admin and not await self.score(self.judge.is_owner, request.user, call.peer.uid):
+            locked = {}
+        return {**verdict_facts(verdict), **locked, **envelope_facts(verdict)}
 
     async def register(self, call: Call) -> dict[str, Any]:
         params, user = call.params, call.params["user"]
@@ -110,9 +112,9 @@ class Ceremonies:
         }
         precheck = partial(self.judge.precheck_registration, **asked)
         verdict = await self._ceremony("register", call, precheck, partial(self.judge.register, **asked))
-        facts, made = verdict_facts(verdict), verdict.registered
+        facts, made = {**verdict_facts(verdict), **lock_facts(verdict)}, verdict.registered
         if made is not None:
-            facts |= {"credential": credential_facts(user, made.credential), "registration": made.response}
+            facts |= {"credential": made.credential.facts(user), "registration": made.response}
         return facts
 
     async def listen(self, call: Call, claim: Claim) -> Waveform:
@@ -148,18 +150,20 @@ class Ceremonies:
     async def _identify(self, waveform: Waveform, claim: Claim | None) -> None:
         began = time.monotonic()
         arming = claim.arming if claim is not None else None
+        rp_id = arming.rp_id if arming is not None else None
+        connection = claim.holder if claim is not None and isinstance(claim.holder, Connection) else None
+        peer = connection.peer if connection is not None else None
         try:
             verdict = await self.score(self.judge.identify, waveform, arming)
-        except Exception:
+            self._audit.decision("identify", verdict, peer, rp_id)
+        except Exception as error:
             _log.exception("identify failed")
+            self._audit.failure("identify", error, peer, None, rp_id)
             return
         finally:
             if claim is not None:
                 claim.busy = False
-        connection = claim.holder if claim is not None and isinstance(claim.holder, Connection) else None
         self._metrics.decision("identify", verdict.decision.outcome.value, time.monotonic() - began)
-        peer = connection.peer if connection is not None else None
-        self._audit.decision("identify", verdict, peer, arming.rp_id if arming else None)
         self._announce(verdict)
         if claim is not None and connection is not None and self.session.current is claim:
             self._deliver(verdict, claim, connection)
@@ -194,13 +198,20 @@ class Ceremonies:
             return await asyncio.shield(task)
 
     async def _finish(self, ceremony: str, call: Call, judge: Callable[[], Verdict], began: float) -> Verdict:
-        verdict = await self.score(judge)
-        self._report(ceremony, verdict, call, time.monotonic() - began)
+        verdict: Verdict | None = None
+        try:
+            verdict = await self.score(judge)
+            self._report(ceremony, verdict, call, time.monotonic() - began)
+        except Exception as error:
+            self._audit.failure(ceremony, error, call.peer, call.params["user"], call.params.get("relying_party"))
+            if verdict is not None:
+                await self.score(self.judge.withdraw, verdict)
+            raise
         return verdict
 
     def _report(self, ceremony: str, verdict: Verdict, call: Call, seconds: float | None) -> None:
-        self._metrics.decision(ceremony, verdict.decision.outcome.value, seconds)
         self._audit.decision(ceremony, verdict, call.peer, call.params.get("relying_party"))
+        self._metrics.decision(ceremony, verdict.decision.outcome.value, seconds)
         self._announce(verdict)
 
     def _arming(self, call: Call) -> Arming | None:
@@ -222,6 +233,11 @@ def verdict_facts(verdict: Verdict) -> dict[str, Any]:
         "decision": verdict.decision_id,
         "detail": detail_of(verdict.decision),
     }
+
+
+def lock_facts(verdict: Verdict) -> dict[str, Any]:
+    """How long a lock lasts, for the owner and for admins: who only has the grant learns no more than the lock."""
+    return {} if verdict.retry_after is None else {"retry_after": verdict.retry_after}
 
 
 def envelope_facts(verdict: Verdict) -> dict[str, Any]:

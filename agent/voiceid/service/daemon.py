@@ -272,10 +272,10 @@ class Daemon:
         judges = self._ceremonies.judge.pipeline.judges
         models = (judges.identity, judges.spoofing, judges.liveness, judges.fusion)
         users = self._vault.list_users()
-        stale = [user.name for user in users if judges.identity.card.sha256 not in user.models]
         problems = [
-            f"{name!r}: the template belongs to another identity model; run 'voiceid users renew {name}'"
-            for name in stale
+            f"{user.name!r}: the template belongs to another identity model; run 'voiceid users renew {user.name}'"
+            for user in users
+            if user.needs_renewal(judges.identity.card.sha256)
         ]
         return {
             "users": len(users),

@@ -42,7 +42,11 @@ class Answer(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of a ceremony. ``user`` is who was judged, None for an unknown voice."""
+    """What became of a ceremony. ``user`` is who was judged, None for an unknown voice.
+
+    ``retry_after`` goes with the outcome *locked out*: seconds of delay left, 0 where only an admin can end the lock;
+    None where nobody in particular is locked.
+    """
 
     decision_id: str
     decision: Decision
@@ -50,6 +54,7 @@ class Verdict:
     user: str | None
     envelope: Envelope | None = None
     registered: Registered | None = None
+    retry_after: int | None = None
 
     @property
     def answer(self) -> Answer:
@@ -77,8 +82,8 @@ class Judge:
         template = self._template(user)
         if template is None:
             return Verdict(_new_id(), not_enrolled(user), None, user)
-        if self._lockout.report(user).locked:
-            return Verdict(_new_id(), LOCKED, None, user)
+        if (report := self._lockout.report(user)).locked:
+            return Verdict(_new_id(), LOCKED, None, user, retry_after=report.retry_after)
         self.pipeline.check_template(template)
         if request is not None:
             self._authenticator.check_request(
@@ -132,6 +137,11 @@ class Judge:
         )
         return Verdict(verdict.decision_id, verdict.decision, waveform.source, user, registered=registered)
 
+    def withdraw(self, verdict: Verdict) -> None:
+        """Take back the credential that ``verdict`` made, if any: it is not handed out."""
+        if verdict.registered is not None and verdict.user is not None:
+            self._vault.delete_credential(verdict.user, verdict.registered.credential.credential_id)
+
     def identify(self, waveform: Waveform, arming: Arming | None) -> Verdict:
         """Find out who of the enrolled speaks; sign only for an armed claim.
 
@@ -151,12 +161,18 @@ class Judge:
         envelope = self._sign(waveform, found, arming) if found.name is not None else None
         return Verdict(_new_id(), found.decision, waveform.source, found.name, envelope)
 
+    def is_owner(self, user: str, uid: int) -> bool:
+        """Whether the enrolment of ``user`` belongs to ``uid``."""
+        template = self._template(user)
+        return template is not None and template.owner_uid == uid
+
     def _armed(self, waveform: Waveform, user: str, act: Callable[[], Authentication]) -> Verdict:
         """Charge, judge, settle. If judging breaks off, the charge stays."""
         decision_id = _new_id()
         try:
             if not self._lockout.charge(user):
-                return Verdict(decision_id, LOCKED, waveform.source, user)
+                left = self._lockout.report(user).retry_after
+                return Verdict(decision_id, LOCKED, waveform.source, user, retry_after=left)
         except UnknownUserError:
             return Verdict(decision_id, not_enrolled(user), waveform.source, user)
         result = act()

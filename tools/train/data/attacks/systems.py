@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tools.train.data.attacks import griffin_lim, lpc, melgan, neural, phase_vocoder, spectral, vocoder, world
+from tools.train.data.attacks import griffin_lim, hifigan, lpc, melgan, neural, phase_vocoder, spectral, vocoder, world
 from voiceid.types import Samples
 
 System = Callable[[Samples, np.random.Generator], Samples]
@@ -23,6 +23,8 @@ TRAIN_SYSTEMS: dict[str, System] = {
     "images": spectral.images,
     "neural": neural.copy,
     "melgan": melgan.copy,
+    "hifigan-universal": hifigan.universal,
+    "hifigan-small": hifigan.small,
     "vocoder-upsampling": vocoder.copier("upsampling-256"),
     "vocoder-spectral": vocoder.copier("spectral-160"),
 }
@@ -30,5 +32,6 @@ DEV_SYSTEMS: dict[str, System] = {
     "phase-vocoder-shift": phase_vocoder.shift,
     "phase-vocoder-stretch": phase_vocoder.stretch,
     "neural-unseen": neural.dev_copy,
+    "hifigan-one-voice": hifigan.one_voice,
     "vocoder-unseen": vocoder.copier("upsampling-160"),
 }
