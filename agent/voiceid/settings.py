@@ -137,7 +137,9 @@ class ServiceSettings:
     relying_parties: Annotated[dict[str, list[Uid]], RelyingPartyKeys()] = field(default_factory=dict)
     """For each relying party id, the uids that may ask on its behalf; admins may for all."""
     max_clients: Annotated[int, Between(16, 4096)] = 256
-    """Open connections."""
+    """Open connections; one uid that is no admin gets half of them. Each may take up to half a MiB."""
+    claim_idle: Annotated[float, Between(1, 300)] = 10.0
+    """Seconds without use after which a claim of the microphone ends that no wake word was armed with."""
     metrics_file: NamedPath | None = None
     """Prometheus text, mode 0640; by default ``metrics.prom`` beside the socket."""
     metrics_port: Annotated[int, Between(1024, 65535)] | None = None
