@@ -106,7 +106,8 @@ class ActivationSettings:
     wake_threshold: Annotated[float, Between(0, 1)] | None = None
     """Least probability of the wake word; by default the one that comes with it."""
     file: NamedPath | None = None
-    """Recording or named pipe (mono, 16 kHz, 16-bit) that takes the microphone's place for kind ``file``."""
+    """Recording or named pipe (mono, 16 kHz, 16-bit) that takes the microphone's place; kind ``file`` needs it, the
+    others hear their wake word or speech in a pipe. Whatever is signed of it says ``file``."""
     end_silence: Annotated[float, Between(0.2, 5)] = 0.8
     """Time without speech after which an utterance is over."""
     min_speech: Annotated[float, Between(0.1, 5)] = 0.3

@@ -75,9 +75,9 @@ METHODS: tuple[Method, ...] = (
         "claim",
         "Take the capture session; only one client has it. With `relying_party`, `purpose` and `nonce` it is armed: "
         "the next utterance that a wake word begins from now on is judged among the enrolled, and its envelope comes "
-        "as the notification `utterance`, which ends the claim. Not armed, it ends after `[service] claim_idle` seconds "
-        "(by default 10) without `audio.append` or another use, and its uid cannot claim again for as long. The end of "
-        "the connection ends it too.",
+        "as the notification `utterance`, which ends the claim. Not armed, it ends after `[service] claim_idle` "
+        "seconds (by default 10) without `audio.append` or another use, and its uid cannot claim again for as long. "
+        "The end of the connection ends it too.",
         _ANYONE,
         (
             Field(_RP.name, _RP.kind, "arm for this relying party; needs the grant", True, _RP.least, _RP.most),
