@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import resource
 import subprocess
 import sys
 from dataclasses import asdict, dataclass
@@ -16,7 +17,6 @@ from pathlib import Path
 
 from tools.evaluation.memory import cache_folder
 from tools.fuzz.target import TARGETS
-from tools.fuzz.worker import SPENT
 from voiceid import __version__
 from voiceid.benchmark.machine import describe_machine
 
@@ -31,6 +31,7 @@ class Outcome:
     target: str
     executions: int
     cpu_seconds: float
+    """Starting included."""
     coverage: int
     """Edges of instrumented code that were reached."""
     corpus: int
@@ -44,20 +45,26 @@ def fuzz(target: str, seconds: float, folder: Path) -> Outcome:
     corpus.mkdir(parents=True, exist_ok=True)
     spent, executions, coverage = 0.0, 0, 0
     findings: list[str] = []
-    while spent < seconds and len(findings) < MAX_FINDINGS:
-        log = folder / f"{target}.log"
+    ended = False
+    while spent < seconds and len(findings) < MAX_FINDINGS and not ended:
+        log, before = folder / f"{target}.log", _cpu_of_children()
         command = [sys.executable, "-m", "tools.fuzz.worker", target, str(corpus), str(seconds - spent)]
         with log.open("wb") as stream:
             status = subprocess.run([*command, f"-artifact_prefix={folder}/{target}-"], stderr=stream).returncode
         said = log.read_text("utf-8", "replace")
-        times = re.findall(rf"{SPENT} ([\d.]+)", said)
+        spent += _cpu_of_children() - before
         executions += int((re.findall(r"stat::number_of_executed_units: (\d+)", said) or ["0"])[-1])
         coverage = max([coverage, *map(int, re.findall(r"cov: (\d+)", said))])
-        finding = re.search(r"=== Uncaught Python exception: ===\n(.*)\n", said)
-        if finding or not times:
+        ended = "exiting as requested" in said
+        if not ended:
+            finding = re.search(r"=== Uncaught Python exception: ===\n(.*)\n", said)
             findings.append(finding[1] if finding else f"exit status {status}: {said.strip().splitlines()[-1:]}")
-        spent += float(times[-1]) if times else seconds
     return Outcome(target, executions, round(spent, 1), coverage, len(list(corpus.iterdir())), tuple(findings))
+
+
+def _cpu_of_children() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def main() -> int:

@@ -32,6 +32,8 @@ class Usage:
     """Seconds on the monotonic clock."""
     cpu_seconds: float
     """Processor time since its start."""
+    waited_seconds: float
+    """Time that its threads wanted to run while other programs had the processor; 0 where Linux does not count it."""
     rss_mib: float
     peak_rss_mib: float
     descriptors: int
@@ -97,7 +99,8 @@ class Served:
         status = dict(line.split(":", 1) for line in (proc / "status").read_text().splitlines())
         rss, peak = (int(status[key].split()[0]) / 1024 for key in ("VmRSS", "VmHWM"))
         cpu = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-        return Usage(time.monotonic(), cpu, rss, peak, len(list((proc / "fd").iterdir())))
+        waited = sum(_waited(task / "schedstat") for task in (proc / "task").iterdir())
+        return Usage(time.monotonic(), cpu, waited, rss, peak, len(list((proc / "fd").iterdir())))
 
     def _wait_until_ready(self) -> None:
         deadline = time.monotonic() + START_LIMIT
@@ -109,6 +112,13 @@ class Served:
             except ServiceError:
                 time.sleep(0.05)
         raise ServiceError(f"the daemon does not start: {self.log.read_text('utf-8', 'replace').strip()[-300:]}")
+
+
+def _waited(schedstat: Path) -> float:
+    try:
+        return int(schedstat.read_text().split()[1]) / 1e9
+    except OSError:  # the thread has ended, or the kernel counts nothing
+        return 0.0
 
 
 def _settings(task: dict[str, object]) -> Settings:

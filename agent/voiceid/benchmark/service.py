@@ -76,6 +76,8 @@ class Answering:
     """From the endpoint to the answer."""
     cpu_ms: float | None
     """Processor time of the daemon for one command, listening to it included."""
+    waited_ms: float | None
+    """Time that its threads stood still meanwhile because other programs had the processor, added up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +240,10 @@ def _answer(served: Served, feeder: Feeder, client: Client, commands: Sequence[S
     before = served.usage()
     spoken = [speak(client, feeder, command) for command in commands]
     after = served.usage()
-    cpu = (after.cpu_seconds - before.cpu_seconds) / len(spoken) * 1e3 if before and after else None
+    cpu = waited = None
+    if before and after:
+        cpu = (after.cpu_seconds - before.cpu_seconds) / len(spoken) * 1e3
+        waited = (after.waited_seconds - before.waited_seconds) / len(spoken) * 1e3
     return Answering(
         len(spoken),
         dict(Counter(one.answer for one in spoken)),
@@ -246,6 +251,7 @@ def _answer(served: Served, feeder: Feeder, client: Client, commands: Sequence[S
         _spread([one.endpoint - one.said for one in spoken]),
         _spread([one.answered - one.endpoint for one in spoken]),
         cpu,
+        waited,
     )
 
 

@@ -31,7 +31,10 @@ def render(report: ServiceReport) -> list[RenderableType]:
 def _facts(report: ServiceReport) -> Text:
     answering, listening = report.answering, report.listening
     answers = ", ".join(f"{count} {answer}" for answer, count in sorted(answering.answers.items()))
-    text = Text(f"answers: {answers}; processor time of the daemon {_known(answering.cpu_ms, '.0f')} ms a command\n")
+    text = Text(
+        f"answers: {answers}; processor time of the daemon {_known(answering.cpu_ms, '.0f')} ms a command, "
+        f"{_known(answering.waited_ms, '.0f')} ms more waiting for a processor\n"
+    )
     share = None if listening.cpu_share is None else 100 * listening.cpu_share
     text.append(
         f"listening to silence ({listening.activation}) for {listening.seconds:.0f} s: {_known(share, '.1f')} % of a "
