@@ -129,7 +129,8 @@ class ActivationSettings:
     wake_threshold: Annotated[float, Between(0, 1)] | None = None
     """Least probability of the wake word; by default the one that comes with it."""
     file: NamedPath | None = None
-    """Recording or named pipe (mono, 16 kHz, 16-bit) that takes the microphone's place for kind ``file``."""
+    """Recording or named pipe (mono, 16 kHz, 16-bit) that takes the microphone's place; kind ``file`` needs it, the
+    others hear their wake word or speech in a pipe. Whatever is signed of it says ``file``."""
     end_silence: Annotated[float, Between(0.2, 5)] = 0.8
     """Time without speech after which an utterance is over."""
     min_speech: Annotated[float, Between(0.1, 5)] = 0.3
@@ -160,7 +161,9 @@ class ServiceSettings:
     relying_parties: Annotated[dict[str, list[Uid]], RelyingPartyKeys()] = field(default_factory=dict)
     """For each relying party id, the uids that may ask on its behalf; admins may for all."""
     max_clients: Annotated[int, Between(16, 4096)] = 256
-    """Open connections."""
+    """Open connections; one uid that is no admin gets half of them. Each may take up to half a MiB."""
+    claim_idle: Annotated[float, Between(1, 300)] = 10.0
+    """Seconds without use after which a claim of the microphone ends that no wake word was armed with."""
     metrics_file: NamedPath | None = None
     """Prometheus text, mode 0640; by default ``metrics.prom`` beside the socket."""
     metrics_port: Annotated[int, Between(1024, 65535)] | None = None

@@ -249,6 +249,21 @@ def test_one_capture_session_and_it_ends_with_its_client(enrolled: Running) -> N
         two.call("claim")
 
 
+def test_a_claim_for_nothing_is_taken_away(enrolled: Running) -> None:
+    with enrolled.client() as client, enrolled.client() as other:
+        try:
+            enrolled.settings = "claim_idle = 1.0"
+            enrolled.configure()
+            assert client.call("reload")["restart"] == []
+            claim = client.call("claim", seconds=300)["claim"]
+            assert client.listen() == ("claim.ended", {"claim": claim, "reason": "idle"})
+            assert not other.call("status")["busy"]
+        finally:
+            enrolled.settings = ""
+            enrolled.configure()
+            client.call("reload")
+
+
 def test_the_command_line_asks_the_daemon(enrolled: Running, command: Path, tmp_path: Path) -> None:
     options = ("--config", enrolled.config)
     assert voiceid("status", *options, "--json").json["users"] == 1

@@ -53,7 +53,7 @@ class Ceremonies:
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="scoring")
         self._spontaneous: asyncio.Task[None] | None = None
         self._finishing: set[asyncio.Task[Verdict]] = set()
-        self.session = CaptureSession(_tell_expired)
+        self.session = CaptureSession(_tell_expired, idle=judge.pipeline.settings.service.claim_idle)
         self.hearing: Hearing
 
     def handlers(self) -> dict[str, Callable[[Call], Awaitable[dict[str, Any]]]]:
@@ -70,7 +70,7 @@ class Ceremonies:
     async def claim(self, call: Call) -> dict[str, Any]:
         arming = self._arming(call)
         seconds = call.params.get("seconds", DEFAULT_CLAIM)
-        claim = self.session.claim(call.connection, seconds=seconds, arming=arming)
+        claim = self.session.claim(call.connection, uid=call.peer.uid, seconds=seconds, arming=arming)
         return {"claim": claim.claim_id, "seconds": seconds}
 
     async def release(self, call: Call) -> dict[str, Any]:
@@ -247,6 +247,6 @@ def envelope_facts(verdict: Verdict) -> dict[str, Any]:
     return {"envelope": verdict.envelope.to_bytes(), "source": verdict.envelope.contents.source.value}
 
 
-def _tell_expired(claim: Claim) -> None:
+def _tell_expired(claim: Claim, reason: str) -> None:
     if isinstance(claim.holder, Connection):
-        claim.holder.notify("claim.ended", claim=claim.claim_id, reason="expired")
+        claim.holder.notify("claim.ended", claim=claim.claim_id, reason=reason)

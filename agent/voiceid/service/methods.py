@@ -86,13 +86,15 @@ METHODS: tuple[Method, ...] = (
         "claim",
         "Take the capture session; only one client has it. With `relying_party`, `purpose` and `nonce` it is armed: "
         "the next utterance that a wake word begins from now on is judged among the enrolled, and its envelope comes "
-        "as the notification `utterance`, which ends the claim. The end of the connection ends it too.",
+        "as the notification `utterance`, which ends the claim. Where two users cannot be told apart the answer is "
+        "`denied`. Not armed, it ends after `[service] claim_idle` seconds (by default 10) without `audio.append` or "
+        "another use, and its uid cannot claim again for as long. The end of the connection ends it too.",
         _ANYONE,
         (
             Field(_RP.name, _RP.kind, "arm for this relying party; needs the grant", True, _RP.least, _RP.most),
             _optional(_PURPOSE),
             _optional(_NONCE),
-            Field("seconds", Kind.INTEGER, "how long; 60 by default", True, least=1, most=MAX_CLAIM_SECONDS),
+            Field("seconds", Kind.INTEGER, "how long at most; 60 by default", True, least=1, most=MAX_CLAIM_SECONDS),
         ),
         (Field("claim", Kind.TEXT, "id of the claim"), Field("seconds", Kind.INTEGER, "how long it holds")),
         ("utterance", "claim.ended"),
@@ -381,7 +383,7 @@ NOTIFICATIONS: tuple[Notification, ...] = (
     Notification(
         "claim.ended",
         "The claim is over.",
-        (Field("claim", Kind.TEXT, "id of the claim"), Field("reason", Kind.TEXT, "`used`, `expired`")),
+        (Field("claim", Kind.TEXT, "id of the claim"), Field("reason", Kind.TEXT, "`used`, `expired`, `idle`")),
     ),
     Notification(
         "event",
