@@ -80,7 +80,7 @@ def resealed(payload: bytes) -> bytes:
 def test_enrolments_move_and_credentials_do_not(party: Party, backup: Backup, data: bytes, elsewhere: Vault) -> None:
     opened = open_backup(data, PASSPHRASE)
     done = restore(elsewhere, opened)
-    assert done.plan.new == ("Ada", "Bob") and done.ended == ()
+    assert done.plan.new == ("Ada", "Bob") and done.ended == {}
     before, after = party.vault.contents(), Vault.open(elsewhere.folder, OTHER_KEY).contents()
     for old, new in zip(before.users, after.users, strict=True):
         assert new.template.to_bytes() == old.template.to_bytes()
@@ -130,7 +130,7 @@ def test_what_contradicts_is_refused_and_nothing_changes(party: Party, backup: B
         restore(elsewhere, backup)
     assert [user.name for user in elsewhere.list_users()] == ["Ada"]
     made = Authenticator(elsewhere, OTHER_KEY).register("Ada", rp_id=RP, challenge=NONCE, decision=accepted())
-    assert restore(elsewhere, backup, overwrite=True).ended == (made.credential,)
+    assert restore(elsewhere, backup, overwrite=True).ended == {"Ada": (made.credential,)}
     assert elsewhere.load_template("Ada").to_bytes() == ada.to_bytes()
     assert elsewhere.privacy_profile(RP) == PrivacyProfile(codebook=50)
     assert restore(elsewhere, backup).plan.unchanged == ("Ada", "Bob")

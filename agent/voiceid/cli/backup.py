@@ -114,7 +114,7 @@ def restore(
         "created": backup.created,
         **plain(restored.plan),
         "register_anew": anew,
-        "ended_credentials": [credential.rp_id for credential in restored.ended],
+        "ended_credentials": [plain(c.facts(name)) for name, ended in restored.ended.items() for c in ended],
     }
     count = len(restored.plan.new) + len(restored.plan.replaced)
     line = f"  {count} users, {len(restored.plan.unchanged)} were there; backup of {show_moment(backup.created)}"

@@ -35,8 +35,8 @@ class Restored:
     """What a restoration did."""
 
     plan: Plan
-    ended: tuple[Credential, ...]
-    """Credentials of replaced enrolments."""
+    ended: dict[str, tuple[Credential, ...]]
+    """Credentials of replaced enrolments, by user."""
 
 
 def plan_restoration(vault: Vault, backup: Backup) -> Plan:
@@ -78,18 +78,18 @@ def restore(vault: Vault, backup: Backup, *, overwrite: bool = False) -> Restore
             "enrolments that it replaces. Nothing was changed"
         )
     vault.check_writable()
-    ended: list[Credential] = []
+    ended: dict[str, tuple[Credential, ...]] = {}
     for user in backup.users:
         template = user.template
         if template.name not in plan.unchanged:
-            ended += vault.save_template(template, replace=template.name in plan.replaced)
+            ended[template.name] = vault.save_template(template, replace=template.name in plan.replaced)
         present = vault.load_template(template.name).models
         for matching in template.renewed:
             if matching.model_sha256 not in present:
                 vault.save_matching(template.name, matching)
     for rp_id, profile in backup.profiles.items():
         vault.set_privacy_profile(rp_id, profile)
-    return Restored(plan, tuple(ended))
+    return Restored(plan, {name: credentials for name, credentials in ended.items() if credentials})
 
 
 def _group(vault: Vault, template: Template) -> str:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from tools.fuzz.enrolled import KEY, NAME, RP, enrol
 from tools.fuzz.target import Target
 from voiceid.credentials.keys import Purpose
+from voiceid.enrolment.matching import Matching
 from voiceid.enrolment.migration import migrate
 from voiceid.enrolment.records import FORMAT_VERSION, MAX_RECORD, Record, VaultKeys
 from voiceid.enrolment.vault import Vault
 from voiceid.errors import VoiceIdError
+from voiceid.models.store import find_model
 from voiceid.service.lockout import Lockout
+from voiceid.settings import ModelSettings
 from voiceid.units.privacy import PrivacyProfile
 
 RAW = 0x80
@@ -25,6 +29,9 @@ def make(folder: Path) -> Target:
     vault, keys = ada.vault, VaultKeys(KEY.subkey(Purpose.VAULT))
     Lockout(vault).charge(NAME)
     vault.set_privacy_profile(RP, PrivacyProfile())
+    template, other = ada.template, replace(find_model(ModelSettings().identity, "identity").card, sha256="0" * 64)
+    matching = Matching.create(template.utterances, model=other, enrolment_id=template.enrolment_id, net_speech=9.25)
+    vault.save_matching(NAME, matching)
     whole = {path: path.read_bytes() for path in sorted(vault.folder.rglob("*")) if path.is_file()}
     paths = [path for path in whole if path.name not in ("lock", "device.key")]
     opened = {path: keys.unseal(whole[path], _place(vault, path)) for path in paths if path.name != "format"}
@@ -58,7 +65,9 @@ def _use(vault: Vault) -> None:
         lambda: Vault.open(vault.folder, KEY),
         vault.list_users,
         vault.problems,
-        lambda: vault.load_template(NAME).facts(),
+        lambda: vault.load_template(NAME),
+        lambda: vault.show_user(NAME).facts(None),
+        vault.contents,
         lambda: vault.credentials(NAME),
         lambda: Lockout(vault).report(NAME),
         lambda: vault.privacy_profile(RP),
