@@ -110,7 +110,9 @@ def probit(rates: Sequence[float] | Floats) -> Floats:
 
 
 def draw(path: Path, shown: Sequence[Curve], *, title: str, axes: tuple[str, str]) -> None:
-    """Draw the first :data:`MAX_CURVES` of ``shown`` to ``path``; ``axes`` name false alarm and miss.
+    """Draw the first :data:`MAX_CURVES` of ``shown``, and the operating points of the first, to ``path``.
+
+    ``axes`` name false alarm and miss; a cross marks every equal error rate.
 
     Raises:
         EvaluationError: there is no curve.
@@ -132,11 +134,9 @@ def draw(path: Path, shown: Sequence[Curve], *, title: str, axes: tuple[str, str
         label = f"{curve.label[:50]}: EER {100 * curve.eer:.1f} % ({curve.trials[0]} / {curve.trials[1]})"
         axis.plot(probit(curve.false_alarm), probit(curve.miss), color=colour, linewidth=1.3, label=label)
         axis.plot(*probit((curve.eer, curve.eer)), marker="x", color=colour, markersize=7)
-        for point, rates in curve.points.items():
-            axis.plot(*probit(rates), marker=MARKERS.get(point, "d"), color=colour, markersize=5, fillstyle="none")
-    for name in {point for curve in shown[:MAX_CURVES] for point in curve.points} & set(MARKERS):
-        axis.plot([], [], marker=MARKERS[name], color="0.3", linestyle="", fillstyle="none", label=name)
-    axis.plot([], [], marker="x", color="0.3", linestyle="", label="equal error rate")
+    for point, rates in shown[0].points.items():
+        marker, name = MARKERS.get(point, "d"), f"{point} point of {shown[0].label}"
+        axis.plot(*probit(rates), marker=marker, color="0.2", markersize=6, fillstyle="none", linestyle="", label=name)
     for ticks, limits in ((axis.set_xticks, axis.set_xlim), (axis.set_yticks, axis.set_ylim)):
         ticks(probit(TICKS), [f"{100 * tick:g}" for tick in TICKS])
         limits(*ends)
