@@ -93,8 +93,8 @@ FIGURES = {
         {
             "verification-3s": "3 s",
             "verification-2s": "2 s",
-            "verification-full": "whole",
-            "verification-noise": "3 s in noise",
+            "verification-full": "whole utterances",
+            "verification-noise": "3 s in noise at 10 dB",
         },
     ),
     "det-spoofing.svg": ("Spoofing", {"spoofing": "all"}),
