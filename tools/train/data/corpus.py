@@ -48,6 +48,9 @@ class Item:
     seconds: float
     licence_class: str
     note: str
+    codec: str = ""
+    sex: str = ""
+    language: str = ""
 
     @property
     def split(self) -> Split:
@@ -86,6 +89,9 @@ def read_index(index: Path | None = None) -> list[Item]:
                 seconds=float(row.get("seconds") or 0),
                 licence_class=row.get("class", ""),
                 note=row.get("note", ""),
+                codec=row.get("codec", ""),
+                sex=row.get("sex", ""),
+                language=row.get("language", ""),
             )
             for row in csv.DictReader(file)
         ]
