@@ -26,29 +26,24 @@ step tools.train.data.attacks.neural
 step tools.train.data.attacks.vocoder upsampling-256 spectral-160 --steps 4000
 step tools.train.data.attacks.vocoder upsampling-160 --steps 2000
 
-# Identity: CAM++'s speaker space, distilled; resampled voices count as further speakers.
-few_utterances=(ls-train100-1utt mls-pt-yourtts-gt commonvoice-yourtts-gt libritts-yourtts-gt ls-fakebob-originals)
+# Identity: CAM++'s speaker space, distilled; speech moved to other voices counts as further speakers.
+read_speech=(ls-train100-1utt ls-train100-3spk ls-test-clean libritts-yourtts-gt mls-pt-yourtts-gt commonvoice-yourtts-gt
+  ls-fakebob-originals asterisk speech-commands)
 step tools.train.data.voices --device "$device"
 step tools.train.data.voices --synthetic "$cache/spoofing/kokoro" --device "$device"
-for speed in 0.81 0.88 1.14 1.25; do
-  step tools.train.data.voices --speed "$speed" --sets "${few_utterances[@]}" --device "$device"
-done
-step tools.train.data.voices --moved 1 --device "$device"
-read_speech=(ls-train100-1utt ls-train100-3spk ls-test-clean libritts-yourtts-gt mls-pt-yourtts-gt commonvoice-yourtts-gt
-  ls-fakebob-originals asterisk)
-for seed in 2 3 4 5; do
+for seed in 2 3 4 5 6; do
   step tools.train.data.voices --moved "$seed" --sets "${read_speech[@]}" --device "$device"
 done
-step tools.train.identity main --banks corpus corpus-x0.81 corpus-x0.88 corpus-x1.14 corpus-x1.25 kokoro \
-  corpus-moved1 corpus-moved2 corpus-moved3 corpus-moved4 corpus-moved5 \
-  --steps 20000 --rate 2e-3 --margin-weight 0.05 --margin-from 0.6 --device "$device"
+step tools.train.identity main --banks corpus corpus-moved2 corpus-moved3 corpus-moved4 corpus-moved5 corpus-moved6 kokoro \
+  --steps 24000 --rate 2e-3 --margin-weight 0.05 --margin-from 0.6 --device "$device"
 step tools.train.identity_card "$cache/identity/runs/main/checkpoint.pt"
 step tools.train.consistency
 
 # Spoofing: shards of genuine crops and of copies through the same channels, then the detector.
-for seed in 20 21 22; do step tools.train.data.spoofing --split train --shards 12 --seed "$seed"; done
-step tools.train.data.spoofing --split dev --shards 3 --seed 20
-step tools.train.spoofing "$cache/spoofing/light" --steps 8000 --rate 2e-3 --device "$device"
+for seed in 30 31; do step tools.train.data.spoofing --split train --shards 11 --seed "$seed"; done
+step tools.train.data.spoofing --split dev --shards 2 --seed 30
+step tools.train.control
+step tools.train.spoofing "$cache/spoofing/light" --steps 12000 --rate 1.5e-3 --device "$device"
 step tools.train.spoofing_card "$cache/spoofing/light/last.pt"
 
 # Liveness: simulated replay; support vector machines, on the CPU.
