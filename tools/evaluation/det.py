@@ -146,7 +146,7 @@ def draw(path: Path, shown: Sequence[Curve], *, title: str, axes: tuple[str, str
     figure.legend(fontsize=7, loc="outside right upper")
     path.parent.mkdir(parents=True, exist_ok=True)
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "voiceid"}):
-        figure.savefig(path, dpi=110, metadata={"Date": None} if path.suffix == ".svg" else None)
+        figure.savefig(path, dpi=110, bbox_inches="tight", metadata={"Date": None} if path.suffix == ".svg" else None)
 
 
 def draw_result(path: Path, result: Mapping[str, Any]) -> None:
