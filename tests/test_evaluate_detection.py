@@ -107,6 +107,11 @@ def test_decision_tries_owners_others_and_attacks(
     refused = result["rates"]["frr"]["errors"]
     assert max(gate["errors"] for gate in result["frr_by_gate"].values()) <= refused
     assert result["by"]["kind"]["nontarget"]["accepted"]["rate"] == result["far"]
+    assert set(result["points"]) == {"convenience", "balanced", "strict"}
+    assert {k: result["points"]["balanced"][k] for k in ("frr", "far", "iapar")} == result["rates"]
+    caught = result["points"]["balanced"]["splices_caught"]
+    assert caught["decision"]["n"] - caught["decision"]["errors"] == result["rates"]["iapar"]["splice"]["errors"]
+    assert caught["consistency"]["errors"] <= caught["decision"]["errors"]
     for outcomes in result["outcomes"].values():
         assert set(outcomes) <= {"accepted", "rejected", "spoof", "replay", "inconsistent", "inconclusive"}
 

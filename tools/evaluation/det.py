@@ -125,7 +125,7 @@ def draw(path: Path, shown: Sequence[Curve], *, title: str, axes: tuple[str, str
     import matplotlib
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(7.5, 6.5), layout="constrained")
+    figure = Figure(figsize=(10, 6.5), layout="constrained")
     axis = figure.subplots()
     ends = probit((LOWEST, HIGHEST))
     axis.plot(ends, ends, color="0.8", linewidth=0.8, zorder=0)
@@ -143,10 +143,10 @@ def draw(path: Path, shown: Sequence[Curve], *, title: str, axes: tuple[str, str
     axis.set(xlabel=f"{axes[0]}, per cent", ylabel=f"{axes[1]}, per cent", aspect="equal")
     axis.set_title(title, fontsize=10, parse_math=False)
     axis.grid(color="0.9", linewidth=0.5)
-    axis.legend(fontsize=7, loc="upper right")
+    figure.legend(fontsize=7, loc="outside right upper")
     path.parent.mkdir(parents=True, exist_ok=True)
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "voiceid"}):
-        figure.savefig(path, dpi=110, metadata={"Date": None} if path.suffix == ".svg" else None)
+        figure.savefig(path, dpi=110, bbox_inches="tight", metadata={"Date": None} if path.suffix == ".svg" else None)
 
 
 def draw_result(path: Path, result: Mapping[str, Any]) -> None:
