@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 
 import numpy as np
 import pytest
@@ -141,6 +142,22 @@ def test_a_request_hears_in_advance_what_it_gets_and_of_resumed_speech_that_it_i
         assert 4 < waveform.seconds < 5 and spontaneous == []
 
     asyncio.run(hear(with_a_pause, ask))
+
+
+def test_the_reading_thread_waits_for_nobody(recording):
+    async def ask(hearing, spontaneous):
+        delivered, went_on = threading.Event(), []
+        deliver = hearing.heard
+
+        def heard(told):
+            delivered.set()
+            deliver(told)
+
+        hearing.heard = heard
+        await hearing.utterance(lambda: None, lambda candidate: went_on.append(delivered.wait(30)))
+        assert went_on[0], "the utterance came to its end while whoever hears of the candidate was at work"
+
+    asyncio.run(hear(recording, ask))
 
 
 async def offered(hearing, pipe, samples, candidates=None):

@@ -33,7 +33,7 @@ _CREDENTIAL = Field("credential_id", Kind.BYTES, "credential id", least=1, most=
 _PIN = Field("pin", Kind.TEXT, "the PIN", least=1, most=MAX_PIN)
 _ANSWER = Field("answer", Kind.TEXT, "`accepted`, `denied`, `try_again` or `locked`")
 _DECISION = Field("decision", Kind.TEXT, "id of the decision, as in the audit log")
-_DETAIL = Field("detail", Kind.OBJECT, "outcome, reasons, scores, thresholds and times", optional=True, admin=True)
+_DETAIL = Field("detail", Kind.OBJECT, "outcome, reasons, scores, thresholds, times, early", optional=True, admin=True)
 _DONE = Field("done", Kind.BOOLEAN, "true")
 
 
