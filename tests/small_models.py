@@ -25,8 +25,9 @@ def write_models(folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     points = {name: Threshold(0.0, "none") for name in ("convenience", "balanced", "strict")}
     consistency = {
-        "window_seconds": 1.0,
+        "least_seconds": 1.0,
         "hop_seconds": 0.5,
+        "undivided": 1.0,
         "calibration": {"scale": 1.0, "offset": 3.0, "calibration_set": "none"},
         "thresholds": {name: {"value": 0.0, "operating_point": "none"} for name in points},
     }

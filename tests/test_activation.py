@@ -189,3 +189,7 @@ def test_the_source_is_the_microphone_unless_a_file_is_named(tmp_path: Path) -> 
         open_source(CaptureSettings(), ActivationSettings(kind="file"))
     with pytest.raises(AudioError, match="no such recording"):
         open_source(CaptureSettings(), ActivationSettings(kind="file", file=tmp_path / "none.wav"))
+    recording = tmp_path / "recording.wav"
+    recording.write_bytes(b"")
+    source = open_source(CaptureSettings(), ActivationSettings(kind="voice", file=recording))
+    assert source.source is Source.FILE, "whatever listens to a file signs it as one"

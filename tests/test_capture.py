@@ -398,6 +398,21 @@ def test_a_recording_gives_frames_that_say_so(tmp_path: Path) -> None:
         FileSource(tmp_path / "none.wav")
 
 
+def test_a_pipe_that_nobody_writes_to_is_left_when_the_source_is_closed(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    for with_writer in (False, True):
+        writer = os.open(path, os.O_RDWR) if with_writer else None
+        source = FileSource(path)
+        reader = threading.Thread(target=lambda source=source: list(source.frames()), daemon=True)
+        reader.start()
+        source.close()
+        reader.join(60)
+        assert not reader.is_alive()
+        if writer is not None:
+            os.close(writer)
+
+
 def test_a_pipe_gives_what_is_written_until_it_is_closed(tmp_path: Path) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)

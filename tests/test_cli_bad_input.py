@@ -38,6 +38,8 @@ COMMANDS = {
         "out",
     ),
     "explain": ("explain",),
+    "units": ("units",),
+    "benchmark": ("benchmark", "--quick"),
 }
 
 
@@ -160,6 +162,29 @@ def test_a_damaged_record_is_told_and_can_be_deleted(vault: Path) -> None:
     deleted = voiceid("users", "delete", "ada", "--yes", "--vault", vault, "--json")
     assert deleted.code is ExitCode.ACCEPTED and deleted.json["template"] is True
     assert list(vault.glob("users/*")) == []
+
+
+def test_a_damaged_credential_is_told_with_the_command_that_removes_it(vault: Path) -> None:
+    opened, key = Vault.open(vault, load_device_key(vault / "device.key")), load_device_key(vault / "device.key")
+    authenticator = Authenticator(opened, key)
+    for party in (RP, "bank.example.org"):
+        authenticator.register("ada", rp_id=party, challenge=NONCE, decision=accepted("ada"))
+    path = next(vault.glob("users/*/credential-*"))
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    options = ("--vault", vault, "--json")
+    listed = voiceid("credentials", "list", *options)
+    assert listed.code is ExitCode.ACCEPTED and len(listed.json) == 1
+    assert "1 credentials of 'ada' cannot be read; 'voiceid credentials revoke ada --damaged' removes" in listed.err
+    (shown,) = voiceid("users", "list", *options).json
+    assert voiceid("users", "show", "ada", *options).json == {**shown, "credentials": listed.json}
+    assert shown["credential_count"] == 1 and isinstance(shown["created"], int)
+    for wrong in ((), ("A" * 60, "--damaged")):
+        assert voiceid("credentials", "revoke", "ada", *wrong, *options).code is ExitCode.USAGE
+    assert voiceid("credentials", "revoke", "ada", "--damaged", *options, stdin="n\n").code is ExitCode.DECLINED
+    removed = voiceid("credentials", "revoke", "ada", "--damaged", "--yes", *options)
+    assert removed.json == {"name": "ada", "removed": 1}
+    after = voiceid("credentials", "list", *options)
+    assert after.json == listed.json and after.err == ""
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import os
 import re
 import stat
 import tomllib
+from dataclasses import MISSING, fields
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from tests.cli_helpers import voiceid
 from voiceid.cli.config_file import set_key, to_toml
 from voiceid.cli.exit_codes import ExitCode
+from voiceid.configuration_reference import document
 from voiceid.errors import SettingsError
 from voiceid.output_file import check_file, write_file
 from voiceid.settings import Settings, load_settings
@@ -25,6 +27,41 @@ def test_show_prints_toml_that_gives_the_same_settings(tmp_path: Path) -> None:
     shown.write_text(voiceid("config", "show", "--config", config).out)
     assert load_settings(shown) == load_settings(config)
     assert tomllib.loads(to_toml(Settings()))["quality"]["min_net_speech"] == 1.0
+
+
+def test_show_lists_every_key_and_the_default_where_it_has_another(tmp_path: Path) -> None:
+    config = tmp_path / "config.toml"
+    config.write_text("[models]\nthreads = 2\n[capture]\ndevice = 'USB*'\n")
+    lines = voiceid("config", "show", "--config", config).out.splitlines()
+    assert "# wake_threshold (not set)" in lines and "# metrics_port (not set)" in lines
+    assert "threads = 2  # default: 1" in lines and 'device = "USB*"  # default: (not set)' in lines
+    assert "min_snr_db = 3.0" in lines
+    keys = [
+        f"{section.name}.{key.name}"
+        for section in fields(Settings)
+        for key in fields(section.default_factory() if section.default is MISSING else section.default)
+    ]
+    shown = [line.removeprefix("# ").split()[0] for line in lines[1:] if line and not line.startswith("[")]
+    assert shown == [key.split(".")[1] for key in keys]
+
+
+def test_the_documented_settings_are_those_of_the_program() -> None:
+    assert (Path(__file__).parents[1] / "docs" / "configuration.md").read_text("utf-8") == document()
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('kind = "file"\nfile = "/no/such.wav"\n', "/no/such.wav: no such recording or pipe; make it"),
+        (f'kind = "file"\nfile = "/{"x" * 300}"\n', "File name too long"),
+        ('kind = "file"\n', "needs file"),
+    ],
+)
+def test_check_looks_at_the_recording_that_takes_the_microphones_place(tmp_path: Path, text: str, problem: str) -> None:
+    config = tmp_path / "config.toml"
+    config.write_text(f"[activation]\n{text}")
+    ran = voiceid("config", "check", "--config", config, "--json")
+    assert ran.code is ExitCode.SETTINGS and problem in ran.error["message"]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import json
 import shutil
 import stat
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,8 @@ import soundfile
 
 from tests.cli_helpers import need_shipped_models, recordings_of, voiceid
 from voiceid.cli.exit_codes import ExitCode
+from voiceid.credentials.keys import load_device_key
+from voiceid.enrolment.vault import Vault
 from voiceid.relying_party import verify, verify_registration
 
 RP = "shop.example.org"
@@ -95,6 +98,18 @@ def test_identify_knows_the_owner_and_answers_unknown(vault: Path, accepted: Pat
     assert unknown.code is not ExitCode.ACCEPTED and unknown.json["name"] is None
     assert unknown.json["candidates"][0]["name"] == "ada"
     assert "unknown" in voiceid("identify", stranger, "--vault", vault).out
+
+
+def test_identify_names_all_whom_it_cannot_tell_apart(vault: Path, accepted: Path, tmp_path: Path) -> None:
+    twins = Path(shutil.copytree(vault, tmp_path / "twins"))
+    opened = Vault.open(twins, load_device_key(twins / "device.key"))
+    ada = opened.load_template("ada")
+    opened.save_template(replace(ada, name="bea", user_id=bytes(16), enrolment_id=bytes(16)))
+    ran = voiceid("identify", accepted, "--vault", twins, "--json")
+    assert ran.code is ExitCode.REJECTED and ran.json["outcome"] == "rejected" and ran.json["name"] is None
+    assert sorted(ran.json["ambiguous"]) == ["ada", "bea"]
+    shown = voiceid("identify", accepted, "--vault", twins).out
+    assert "ambiguous: ada or bea; name one with 'voiceid verify'" in shown and "cannot tell 2" in shown
 
 
 def test_nobody_of_that_name(vault: Path, accepted: Path) -> None:
@@ -190,6 +205,15 @@ def test_units_have_the_rate_and_codebook_announced(accepted: Path) -> None:
     plain = voiceid("units", accepted)
     assert plain.out.split() == [str(u) for u in voiceid("units", accepted, "--json").json["units"]]
     assert "bit/s" in plain.err
+
+
+def test_units_of_what_is_no_usable_speech_are_only_given_when_forced(tmp_path: Path) -> None:
+    silence = tmp_path / "silence.wav"
+    soundfile.write(silence, np.zeros(32_000, np.float32), 16_000)
+    refused = voiceid("units", silence, "--json")
+    assert refused.code is ExitCode.INCONCLUSIVE and refused.out == ""
+    assert "no usable speech (nothing but silence was delivered)" in refused.error["message"]
+    assert voiceid("units", silence, "--force", "--json").json["units"]
 
 
 def test_explain_draws(vault: Path, accepted: Path, tmp_path: Path) -> None:

@@ -98,6 +98,18 @@ def test_use_writes_the_configuration(models: Path, tmp_path: Path) -> None:
     assert load_settings(config).models.liveness == "liveness"
 
 
+def test_use_of_the_model_in_use_says_that_nothing_changes_and_writes_nothing(models: Path, tmp_path: Path) -> None:
+    config = tmp_path / "config.toml"
+    for card in ("identity-pi", models / "identity-pi.json"):
+        ran = voiceid("models", "use", card, "--config", config)
+        assert ran.code is ExitCode.ACCEPTED and "in use already; nothing changes" in ran.out and ran.err == ""
+        assert not config.exists()
+    assert voiceid("models", "use", "liveness", "--config", config, "--json").json["changed"] is False
+    config.write_text("[models]\nidentity = '/gone/card.json'\n")
+    again = voiceid("models", "use", "identity-pi", "--config", config, "--json")
+    assert again.json["changed"] is True and load_settings(config).models.identity == "identity-pi"
+
+
 def test_use_refuses_what_does_not_verify(models: Path, tmp_path: Path) -> None:
     config = tmp_path / "config.toml"
     edit(models / "liveness.json", sha256="0" * 64)

@@ -149,13 +149,22 @@ PROGRAM = (sys.executable, "-c", "from voiceid.cli.start import main; main()")
 
 
 @pytest.mark.parametrize("arguments", [("config", "show"), ("config", "show", "--json"), ("--help",)])
-def test_a_standard_output_that_nobody_reads_is_a_system_error(arguments: tuple[str, ...]) -> None:
+def test_a_standard_output_that_nobody_reads_ends_quietly(arguments: tuple[str, ...]) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     ran = subprocess.run([*PROGRAM, *arguments], stdout=writer, stderr=subprocess.PIPE, text=True)
+    both = subprocess.run([*PROGRAM, *arguments], stdout=writer, stderr=writer)
     os.close(writer)
-    assert ran.returncode == ExitCode.SYSTEM and len(ran.stderr.splitlines()) == 1
-    assert "standard output: closed before all of the result was written" in ran.stderr
+    assert ran.returncode == both.returncode == ExitCode.CLOSED_PIPE and ran.stderr == ""
+
+
+def test_an_error_that_nobody_reads_keeps_its_exit_code(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    for option in ((), ("--json",)):
+        command = [*PROGRAM, "users", "list", "--vault", str(tmp_path), *option]
+        assert subprocess.run(command, stdout=subprocess.PIPE, stderr=writer).returncode == ExitCode.VAULT
+    os.close(writer)
 
 
 @pytest.mark.parametrize(("closed", "code"), [("0<&-", 25), ("1>&-", 28), ("2>&-", 25), ("0<&- 1>&- 2>&-", 28)])

@@ -2,63 +2,98 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from voiceid.errors import ModelError
 from voiceid.models.card import Card
-from voiceid.scoring.consistency import NO_BOUNDARY, consistency_parameters, consistency_score, embed_windows
-from voiceid.types import SAMPLE_RATE, Quality, Segment, Source, Utterance
-
-QUALITY = Quality(0, 0, 0, 0, 0, 0, ())
+from voiceid.models.store import find_model
+from voiceid.scoring.consistency import consistency_parameters, consistency_score
+from voiceid.scoring.voice import Voice
 
 
 def voice(seed: int, count: int, spread: float = 0.3) -> np.ndarray:
     centre = np.random.default_rng(seed).normal(size=64)
     noise = np.random.default_rng(seed + 1000).normal(size=(count, 64)) * spread
-    vectors = centre / np.linalg.norm(centre) * 8 + noise
+    return unit(centre / np.linalg.norm(centre) * 8 + noise)
+
+
+def unit(vectors: np.ndarray) -> np.ndarray:
     return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+
+
+def heard(windows: np.ndarray) -> Voice:
+    """Mean directions before and after each boundary between ``windows``."""
+    at = range(1, len(windows))
+    before, after = [windows[:i].mean(axis=0) for i in at], [windows[i:].mean(axis=0) for i in at]
+    sides = [unit(np.array(side).reshape(-1, 64)) for side in (before, after)]
+    return Voice(windows.mean(axis=0), *sides, windows, ())
+
+
+def cosines(references: np.ndarray, embeddings: np.ndarray) -> np.ndarray:
+    return np.sum(references * embeddings, axis=1)
 
 
 OWNER = voice(1, 1, 0.0)[0]
 
 
+def score(windows: np.ndarray) -> float:
+    raw = consistency_score(heard(windows), OWNER, cosines)
+    assert raw is not None
+    return raw
+
+
 def test_one_voice_scores_high_and_a_change_low_wherever_it_is() -> None:
-    assert consistency_score(voice(1, 6), OWNER) > 0.8
+    assert score(voice(1, 6)) > 1.3
     for at in range(1, 6):
         spliced = np.concatenate([voice(1, at), voice(2, 6 - at)])
-        assert consistency_score(spliced, OWNER) < 0.0, at
-        assert consistency_score(spliced[::-1], OWNER) < 0.0, at
+        assert score(spliced) < 0.4, at
+        assert score(spliced[::-1]) < 0.4, at
 
 
-def test_a_stranger_throughout_is_consistent() -> None:
-    assert consistency_score(voice(2, 6), OWNER) > 0.8
+def test_a_stranger_throughout_is_more_consistent_than_a_splice() -> None:
+    assert score(voice(2, 6)) > 0.8
 
 
 def test_too_short_for_a_change() -> None:
-    assert consistency_score(voice(1, 1), OWNER) == NO_BOUNDARY
+    assert consistency_score(heard(voice(1, 1)), OWNER, cosines) is None
 
 
-def test_windows_cover_the_net_speech_and_carry_utterance_times() -> None:
-    samples = np.arange(5 * SAMPLE_RATE, dtype=np.float32)
-    utterance = Utterance(samples, (Segment(0.5, 1.5), Segment(3.0, 4.7)), QUALITY, Source.FILE)
-    seen: list[np.ndarray] = []
+def with_entry(**changes: object) -> Card:
+    """The shipped card with a changed consistency entry."""
+    card = find_model("identity-pi", "identity").card
+    return replace(card, parameters={"consistency": {**card.parameters["consistency"], **changes}})
 
-    def embed(window: np.ndarray) -> np.ndarray:
-        seen.append(window)
-        return np.ones(4, np.float32)
 
-    windows = embed_windows(utterance, embed, window_seconds=1.0, hop_seconds=0.5)
-    assert [round(len(w) / SAMPLE_RATE, 2) for w in seen] == [1.0, 1.0, 1.0, 1.2][: len(seen)]
-    assert seen[0][0] == 0.5 * SAMPLE_RATE
-    assert seen[-1][-1] == pytest.approx(4.7 * SAMPLE_RATE, abs=2)
-    assert windows.segments[0] == Segment(0.5, 1.5)
-    assert windows.segments[-1].end == pytest.approx(4.7, abs=0.01)
-    assert windows.embeddings.shape == (len(seen), 4)
+def test_the_shipped_card_says_how_to_compare() -> None:
+    parameters = consistency_parameters(with_entry())
+    assert set(parameters.thresholds) == {"convenience", "balanced", "strict"}
+    assert parameters.calibration(parameters.undivided) > parameters.thresholds["strict"].value
 
 
 def test_a_card_without_parameters_says_what_to_run() -> None:
-    fields = dict.fromkeys(Card.__dataclass_fields__, None)
-    card = Card(**{**fields, "name": "x", "parameters": {}})
-    with pytest.raises(ModelError, match=r"tools\.train\.consistency"):
+    card = replace(with_entry(), parameters={})
+    with pytest.raises(ModelError, match=r"no 'consistency' parameters; run 'python -m tools\.train\.consistency'"):
         consistency_parameters(card)
+
+
+def test_a_card_of_an_earlier_version_says_what_to_run() -> None:
+    entry = with_entry().parameters["consistency"]
+    del entry["undivided"]
+    with pytest.raises(ModelError, match=r"earlier version; run 'python -m tools\.train\.consistency'"):
+        consistency_parameters(replace(with_entry(), parameters={"consistency": entry}))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"least_seconds": 0.2}, r"least_seconds is 0\.2; it must lie between 0\.5 and 5"),
+        ({"hop_seconds": 0}, r"hop_seconds is 0; it must lie between 0\.1 and 5"),
+        ({"step": 1.0}, "unknown key 'step'"),
+    ],
+)
+def test_malformed_parameters_are_refused(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        consistency_parameters(with_entry(**changes))

@@ -11,7 +11,7 @@ import torch
 from scipy.signal import correlate
 
 from tools.train.export.identity import export, export_network, parity_error, store_in_half
-from tools.train.networks.deep_speaker import ORIGINAL, DeepSpeaker, Shape, load_keras
+from tools.train.networks.deep_speaker import ORIGINAL, DeepSpeaker, Shape, StretchEmbedder, load_keras
 
 CHANNELS = (2, 3, 4, 6)
 SMALL = Shape(CHANNELS, embedding=5)
@@ -148,5 +148,21 @@ def test_half_precision_storage(tmp_path):
     store_in_half(output)
     assert output.stat().st_size < 0.65 * full
     assert 0 < parity_error(network, output) < 5e-3
-    (embedding,) = onnxruntime.InferenceSession(str(output)).run(None, {"features": np.ones((1, 77, 64, 1), "f4")})
-    assert np.linalg.norm(embedding) == pytest.approx(1, abs=1e-5)
+    inputs = {"features": np.ones((1, 77, 64, 1), "f4"), "stretches": np.array([[0, 5], [1, 2]])}
+    (embeddings,) = onnxruntime.InferenceSession(str(output)).run(None, inputs)
+    np.testing.assert_allclose(np.linalg.norm(embeddings, axis=1), [1, 1], atol=1e-5)
+
+
+@pytest.mark.parametrize("deviation", [False, True])
+def test_stretches_are_pooled_from_their_own_frames(deviation):
+    torch.manual_seed(0)
+    network = DeepSpeaker(Shape(CHANNELS, 5, normalise_input=True, deviation=deviation)).eval()
+    features = torch.randn(1, 150, 64, 1)
+    with torch.inference_mode():
+        frames = network.frames(features)[0]
+        assert frames.shape == (10, CHANNELS[-1] * 4)
+        embeddings = StretchEmbedder(network)(features, torch.tensor([[0, 10], [3, 8], [9, 10]]))
+        torch.testing.assert_close(embeddings[:1], network(features), atol=1e-5, rtol=0)
+        for embedding, part in zip(embeddings[1:], (frames[3:8], frames[9:]), strict=True):
+            own = network.pool(part.mean(dim=0)[None], part.var(dim=0, correction=0)[None])[0]
+            torch.testing.assert_close(embedding, own, atol=1e-5, rtol=0)

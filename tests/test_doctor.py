@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
+import os
+import socket
+import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -106,6 +112,57 @@ def test_a_clock_that_shows_no_date_fails(monkeypatch: pytest.MonkeyPatch, tmp_p
 def test_a_path_that_cannot_exist_fails_its_checks_and_no_other(tmp_path: Path) -> None:
     checks = run_checks(None, tmp_path / ("x" * 256))
     assert find(checks, "vault").status is Status.FAIL and find(checks, "clock").status is Status.OK
+
+
+def as_another_user(act: Callable[[], str]) -> str:
+    """What ``act`` returns in a process of uid 65534."""
+    if os.geteuid() != 0:
+        pytest.skip("becoming another user needs root")
+    read, write = os.pipe()
+    if (child := os.fork()) == 0:
+        try:
+            os.setgroups([])
+            os.setgid(65534)
+            os.setuid(65534)
+            os.write(write, act().encode())
+        except BaseException as error:
+            os.write(write, repr(error).encode())
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as stream:
+        said = stream.read()
+    os.waitpid(child, 0)
+    return said
+
+
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize("served", [False, True])
+def test_a_vault_that_is_the_daemons_is_not_called_broken_to_its_clients(inside: bool, served: bool) -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as parent, socket.socket(socket.AF_UNIX) as listener:
+        Path(parent).chmod(0o755)
+        folder = Path(parent) / "state" / "vault" if inside else Path(parent) / "vault"
+        folder.mkdir(parents=True, mode=0o700)
+        folder.parent.chmod(0o700 if inside else 0o755)
+        Vault.open(folder, create_device_key(folder / "device.key"), create=True)
+        path = Path(parent) / "voiceid.sock"
+        if served:
+            listener.bind(str(path))
+        config = Path(parent) / "config.toml"
+        config.write_text(f'[paths]\nvault = "{folder}"\n[service]\nsocket = "{path}"\n')
+        names = ("vault", "device key", "records", "disk")
+
+        def look() -> str:
+            checks = run_checks(config)
+            return json.dumps([dataclasses.astuple(find(checks, name)) for name in names])
+
+        found = {name: (status, detail, advice) for name, status, detail, advice in json.loads(as_another_user(look))}
+        assert {name for name, (status, _, _) in found.items() if status == "fail"} == set()
+        for name in names[:3]:
+            status, detail, advice = found[name]
+            assert "closed to you, of uid 0" in detail and status == ("ok" if served else "warn")
+            assert ("as it should be for a client" in detail) if served else ("start it" in advice)
+        as_root = run_checks(config)
+        assert {find(as_root, name).status for name in names[:3]} == {Status.OK}
 
 
 def test_every_problem_comes_with_advice(tmp_path: Path) -> None:

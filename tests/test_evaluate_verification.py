@@ -14,6 +14,7 @@ from small_models import write_models
 from tools.evaluation.audio import Condition, load_utterance
 from tools.evaluation.trials import enrolment_order, same_recording
 from tools.train.data.corpus import Item
+from tools.train.teachers.resemblyzer import partial_starts
 from voiceid.errors import AudioError
 
 
@@ -79,6 +80,43 @@ def test_noise_changes_scores_and_needs_no_noise_rows(bench: Bench, speech: list
     clean, noisy = bench.run("verification", index), bench.run("verification", index, "--snr", 0)
     assert noisy.result["condition"] == {"seconds": None, "snr_db": 0.0, "noise_files": 0}
     assert noisy.result["cllr"] > clean.result["cllr"]
+
+
+def test_conditions_share_the_enrolments(bench: Bench, speech: list[Item], tmp_path: Path) -> None:
+    index = write_index(tmp_path / "data", speech)
+    ran = bench.run("verification", index, "--conditions", "2s, full@0dB,900s", "--det", tmp_path / "det.svg")
+    found = ran.result["conditions"]
+    assert list(found) == ["2s", "full@0dB", "900s"]
+    assert (found["2s"]["n_target"], found["2s"]["n_nontarget"]) == (6, 12)
+    assert found["full@0dB"]["eer"] >= ran.result["eer"]
+    assert found["full@0dB"]["thresholds"] != ran.result["thresholds"]
+    assert found["900s"]["eer"] is None
+    assert "shorter than 900 s" in found["900s"]["reason"]
+    assert ran.result["condition"]["noise_files"] == 0
+    assert (ran.status, (tmp_path / "det.svg").exists()) == (2, False), "six targets make no curve, but all is written"
+    assert "30 trials of each class" in ran.err
+    with pytest.raises(SystemExit):
+        bench.run("verification", index, "--conditions", "3 seconds")
+
+
+def test_embedders_meet_the_trials_of_verification(bench: Bench, speech: list[Item], tmp_path: Path) -> None:
+    index = write_index(tmp_path / "data", speech)
+    ran = bench.run("teachers", index, "--embedders", "identity", "--seconds", 2)
+    row = ran.result["embedders"]["identity"]
+    assert (row["as_shipped"]["n_target"], row["as_shipped"]["n_nontarget"]) == (6, 12)
+    again = bench.run("verification", index, "--seconds", 2)
+    assert row["as_shipped"]["eer"] == again.result["eer"]
+    assert 0 < row["speech_seconds"] <= 12
+    assert row["cpu_ms_per_second"] > 0
+    assert "identity, cosine" in ran.out
+
+
+def test_partial_utterances_cover_the_speech() -> None:
+    assert partial_starts(100) == [0]
+    assert partial_starts(160 * 160) == [0]
+    assert partial_starts((160 + 77) * 160) == [0, 77]
+    assert partial_starts(200 * 160) == [0, 77], "the second is filled by 123 of 160 frames"
+    assert partial_starts(195 * 160) == [0], "the second would be filled by 118"
 
 
 def test_speakers_with_too_few_utterances_are_dropped_and_counted(

@@ -91,6 +91,30 @@ def test_too_short_is_refused(card, folder):
         IdentityModel(verify_model(card, folder)).embed(NOISE[:7_999])
 
 
+def test_embeds_stretches_in_one_pass_as_torch_pools_them(card, folder, network):
+    model = IdentityModel(verify_model(card, folder))
+    stretches = np.array([[0, 48_000], [0, 17_920], [25_600, 48_000], [8_000, 32_000]])
+    embeddings = model.embed_stretches(NOISE, stretches)
+    with torch.inference_mode():
+        frames = network.frames(torch.from_numpy(log_mel(NOISE))[None, :, :, None])
+        assert frames.shape[1] == 19
+        parts = [frames[:, a:b] for a, b in ((0, 19), (0, 7), (10, 19), (3, 13))]
+        expected = [network.pool(part.mean(dim=1), part.var(dim=1, correction=0))[0].numpy() for part in parts]
+    np.testing.assert_allclose(embeddings, expected, atol=1e-5)
+    np.testing.assert_allclose(embeddings[0], model.embed(NOISE), atol=1e-6)
+
+
+def test_too_short_a_stretch_is_refused(card, folder):
+    with pytest.raises(AudioError, match=r"0\.25 s of speech; model 'small' needs 0\.5 s"):
+        IdentityModel(verify_model(card, folder)).embed_stretches(NOISE, np.array([[0, 48_000], [4_000, 8_000]]))
+
+
+def test_inputs_of_no_identity_model_are_refused(card, folder):
+    for inputs in ({"stretches": ["stretches", 2]}, {**card.inputs, "speaker": [1]}):
+        with pytest.raises(ModelError, match="an identity model has one input, 'stretches' where"):
+            IdentityModel(verify_model(replace(card, inputs=inputs), folder))
+
+
 def test_without_cohort_the_score_is_the_cosine(card, folder):
     model = IdentityModel(verify_model(card, folder))
     a, b = unit(RNG.normal(size=(2, 16)))

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from tests.vault_helpers import DEVICE_KEY, make_template
 from voiceid.enrolment.vault import Vault
-from voiceid.errors import UnknownUserError, VaultError
+from voiceid.errors import PinError, UnknownUserError, VaultError
 from voiceid.service.boot_clock import BootClock, Moment
 from voiceid.service.lockout import Lockout
 from voiceid.service.lockout_state import DISABLED_AT, PIN_TRIES, LockoutState
-from voiceid.service.pin import PinError, PresentPinError
+from voiceid.service.pin import PresentPinError
 from voiceid.types import Outcome
 
 NAME = "Ada"

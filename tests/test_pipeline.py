@@ -20,10 +20,11 @@ from voiceid.enrolment.template import Template
 from voiceid.enrolment.vault import Vault
 from voiceid.errors import CredentialError, EnrolmentError, ModelError
 from voiceid.models.card import ROLES
+from voiceid.models.store import find_model
 from voiceid.pipeline import AuthenticationRequest, Pipeline
 from voiceid.relying_party import verify, verify_registration
 from voiceid.scoring.identity import IdentityModel
-from voiceid.settings import ModelSettings, Settings
+from voiceid.settings import IdentificationSettings, ModelSettings, Settings
 from voiceid.types import SAMPLE_RATE, Outcome, QualityFault, Source, Waveform
 
 OWNER, OTHER = "ls1089", "ls121"
@@ -122,6 +123,32 @@ def test_a_decision_carries_its_grounds(pipeline: Pipeline, template: Template, 
     assert decision == dataclasses.replace(pipeline.decide(owner_clips[5], template), timings=decision.timings)
 
 
+class Counting(IdentityModel):
+    """The identity model, counting how often it is asked."""
+
+    asked = 0
+
+    def embed_stretches(self, samples: np.ndarray, stretches: np.ndarray) -> np.ndarray:
+        self.asked += 1
+        return super().embed_stretches(samples, stretches)
+
+
+def test_the_identity_network_runs_once_an_utterance(
+    pipeline: Pipeline, template: Template, owner_clips: list[Waveform], lenient_models: Path
+) -> None:
+    model = Counting(find_model(str(lenient_models / "identity-pi.json"), "identity"))
+    assert model.one_pass
+    counted = dataclasses.replace(pipeline, judges=dataclasses.replace(pipeline.judges, identity=model))
+    decision = counted.decide(owner_clips[5], template)
+    assert decision.evidence == pipeline.decide(owner_clips[5], template).evidence
+    assert model.asked == 1
+    identified = counted.identify(owner_clips[5], [template]).decision
+    assert identified == dataclasses.replace(decision, timings=identified.timings)
+    assert model.asked == 2
+    EnrolmentSession(counted.judges, counted.settings).add(owner_clips[5])
+    assert model.asked == 3
+
+
 @pytest.mark.parametrize(
     ("samples", "fault"),
     [
@@ -158,16 +185,25 @@ def test_identification_is_open_set(
     assert {name for name, _ in unknown.candidates} == {"ada", "bob"}
 
 
-def test_identifying_embeds_the_utterance_once(
-    pipeline: Pipeline, template: Template, owner_clips: list[Waveform], monkeypatch: pytest.MonkeyPatch
+def test_users_who_cannot_be_told_apart_are_named_and_none_is_chosen(
+    pipeline: Pipeline, template: Template, owner_clips: list[Waveform], corpus: Path
 ) -> None:
-    whole = len(pipeline.prepare(owner_clips[6]).net_speech())
-    embedded = []
-    embed = IdentityModel.embed
-    monkeypatch.setattr(IdentityModel, "embed", lambda self, x: (embedded.append(len(x)), embed(self, x))[1])
-    decision = pipeline.identify(owner_clips[6], [template]).decision
-    assert embedded.count(whole) == 1
-    assert decision == dataclasses.replace(pipeline.decide(owner_clips[6], template), timings=decision.timings)
+    accepted = [wave for wave in owner_clips[5:] if pipeline.decide(wave, template).accepted]
+    wave = max(accepted, key=lambda wave: pipeline.identify(wave, [template]).candidates[0][1])
+    twin = dataclasses.replace(template, name="bea")
+    other = enrol(pipeline, clips(corpus, OTHER, 5), "bob")
+    tied = pipeline.identify(wave, [other, twin, template])
+    assert tied.name is None and set(tied.ambiguous) == {"ada", "bea"}
+    assert tied.decision.outcome is Outcome.REJECTED
+    assert "'ada'" in tied.decision.reasons[0] and "'bea'" in tied.decision.reasons[0]
+    clear = pipeline.identify(wave, [other, template])
+    assert clear.name == "ada" and clear.ambiguous == ()
+    again = enrol(pipeline, owner_clips[:4], "cleo")
+    lead = abs(dict(pipeline.identify(wave, [template, again]).candidates)["cleo"] - clear.candidates[0][1])
+    for least, ambiguous in ((lead + 0.01, True), (lead - 0.01, False)):
+        settings = dataclasses.replace(pipeline.settings, identification=IdentificationSettings(max(0.0, least)))
+        found = dataclasses.replace(pipeline, settings=settings).identify(wave, [template, again])
+        assert (found.name is None) == bool(found.ambiguous) == ambiguous
 
 
 def test_enrolment_refuses_silence_strangers_and_too_little(

@@ -227,6 +227,12 @@ def test_noise_is_an_envelope_error(ada, data):
         ada.verify(data)
 
 
+@pytest.mark.parametrize("text", ["1", "null", "[]", '"rp_id"', "[[]]", "{}"])
+def test_json_that_is_no_registration_is_refused(text):
+    with pytest.raises(EnvelopeError, match="expected the keys"):
+        Registration.from_json(json.loads(text))
+
+
 def test_a_registration_survives_json(ada):
     text = json.dumps(ada.registration.to_json())
     assert Registration.from_json(json.loads(text)) == ada.registration

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import dataclasses
+import logging
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from tests.vault_helpers import DEVICE_KEY, NONCE, RP, Party, make_template
-from voiceid.errors import CredentialError, EnrolmentError, VaultError
+from voiceid.errors import CredentialError, EnrolmentError, ServiceError, VaultError
 from voiceid.pipeline import Authentication, AuthenticationRequest, Identification
 from voiceid.scoring.policy import not_enrolled
 from voiceid.service.attempt import Attempt, Candidate
+from voiceid.service.audit import Audit, StreamLog
+from voiceid.service.ceremonies import Ceremonies
 from voiceid.service.judge import Answer, Judge
 from voiceid.service.lockout import Lockout
+from voiceid.service.lockout_state import DISABLED_AT, LockoutState
+from voiceid.service.metrics import Metrics
+from voiceid.service.peers import Peer
 from voiceid.service.session import Arming
+from voiceid.settings import Settings
 from voiceid.types import Decision, Outcome, Source, Waveform
 
 WAVEFORM = Waveform(np.zeros(16_000, np.float32), Source.FILE)
@@ -27,6 +38,7 @@ class Pipeline:
     def __init__(self, lockout):
         self.lockout, self.outcome, self.best = lockout, Outcome.REJECTED, "Ada"
         self.charged, self.candidates, self.error = [], [], None
+        self.settings = Settings()
 
     def check_template(self, template):
         if self.error is not None:
@@ -136,10 +148,19 @@ def test_a_locked_user_is_not_scored(judge, pipeline, lockout):
         judge.verify(WAVEFORM, "Ada")
     asked = len(pipeline.charged)
     pipeline.outcome = Outcome.ACCEPTED
-    assert judge.precheck("Ada").answer is Answer.LOCKED
+    assert judge.precheck("Ada").answer is Answer.LOCKED and 0 < judge.precheck("Ada").retry_after <= 30
     assert judge.verify(WAVEFORM, "Ada").decision.outcome is Outcome.LOCKED_OUT
+    assert 0 < judge.verify(WAVEFORM, "Ada").retry_after <= 30
     assert judge.authenticate(WAVEFORM, REQUEST).envelope is None
     assert len(pipeline.charged) == asked
+
+
+def test_a_lock_without_an_end_says_so(judge, party, lockout):
+    party.vault.save_lockout("Ada", LockoutState(failures=DISABLED_AT).to_bytes())
+    verdict = judge.precheck("Ada")
+    assert verdict.answer is Answer.LOCKED and verdict.retry_after == 0
+    assert judge.precheck("Bob") is None and judge.is_owner("Ada", 1000) and not judge.is_owner("Ada", 1001)
+    assert not judge.is_owner("Nobody", 1000)
 
 
 def test_nothing_is_scored_where_the_charge_cannot_be_written(judge, pipeline, party, monkeypatch):
@@ -233,6 +254,73 @@ def test_inconclusive_claims_count_for_everybody_who_may_be_meant(judge, pipelin
     assert failures(lockout) == {"Ada": 1, "Bob": 1, "Cleo": 1}
 
 
+@pytest.fixture
+def ask(judge, pipeline):
+    """Ask for a ceremony on audio that was handed over, as the daemon does; returns what the client hears."""
+    pipeline.outcome = Outcome.ACCEPTED
+
+    async def listen(method, more):
+        ceremonies = Ceremonies(
+            judge, Audit(str.lower), Metrics(), is_granted=lambda *_: True, announce=lambda verdict: None
+        )
+        client = object()
+        ceremonies.session.claim(client, uid=1000, seconds=60).append(bytes(32_000), end=True)
+        params = {"user": "Ada", "relying_party": RP, "purpose": "a test", "nonce": NONCE, "audio": True, **more}
+        call = SimpleNamespace(
+            params=params, connection=client, peer=Peer(1000, 1000, 1), admin=False, notify=lambda *_, **__: None
+        )
+        try:
+            return await getattr(ceremonies, method)(call)
+        finally:
+            await ceremonies.close()
+
+    return lambda method, **more: asyncio.run(listen(method, more))
+
+
+def test_a_disk_that_fills_between_acceptance_and_signature_leaves_an_event(ask, party, monkeypatch, caplog):
+    caplog.set_level(logging.INFO, "voiceid.audit")
+    assert "envelope" in ask("authenticate")
+    assert caplog.records[-1].fields["VOICEID_SIGNED"] == "yes"
+
+    def full(credential_id):
+        raise VaultError("disk full")
+
+    monkeypatch.setattr(party.vault, "next_counter", full)
+    with pytest.raises(VaultError):
+        ask("authenticate")
+    fields = caplog.records[-1].fields
+    assert (fields["VOICEID_EVENT"], fields["VOICEID_CEREMONY"]) == ("failure", "authenticate")
+    assert (fields["VOICEID_ERROR"], fields["VOICEID_SIGNED"]) == ("VaultError", "no")
+    assert (fields["VOICEID_USER"], fields["VOICEID_UID"], fields["VOICEID_RELYING_PARTY"]) == ("ada", "1000", RP)
+
+
+def test_nothing_is_signed_or_registered_where_its_event_cannot_be_written(ask, party, monkeypatch):
+    before = party.vault.credentials("Ada")
+    assert "registration" in ask("register", challenge=NONCE)
+    registered = party.vault.credentials("Ada")
+    assert len(registered) == len(before) + 1
+    monkeypatch.setattr(logging, "raiseExceptions", False)
+    log = logging.getLogger("voiceid.audit")
+    log.setLevel(logging.INFO)
+    with contextlib.suppress(OSError), Path("/dev/full").open("w") as full:
+        log.addHandler(handler := StreamLog(full))
+        try:
+            for method, more in (("authenticate", {}), ("register", {"challenge": NONCE})):
+                with pytest.raises(ServiceError, match="audit log"):
+                    ask(method, **more)
+        finally:
+            log.removeHandler(handler)
+    assert party.vault.credentials("Ada") == registered, "what nobody was given is not kept"
+
+
+def test_only_the_owner_and_admins_hear_how_long_a_lock_lasts(ask, party, lockout):
+    for _ in range(5):
+        lockout.charge("Ada")
+    assert 0 < ask("authenticate")["retry_after"] <= 30
+    party.vault.save_template(dataclasses.replace(party.template, owner_uid=1001), replace=True)
+    assert ask("authenticate")["answer"] == "locked" and "retry_after" not in ask("authenticate")
+
+
 def test_with_nobody_enrolled(tmp_path, pipeline):
     from voiceid.enrolment.vault import Vault
 
@@ -301,6 +389,19 @@ def test_the_fifth_failure_is_no_lock_on_its_own_ceremony(judge, pipeline, locko
     assert lockout.report("Ada").locked
     assert judge.authenticate(WAVEFORM, REQUEST, attempt=attempt).envelope is not None
     assert failures(lockout)["Ada"] == 0
+
+
+def test_a_charge_refused_in_advance_says_how_long_the_lock_lasts_if_it_still_does(judge, pipeline, lockout):
+    for _ in range(5):
+        judge.verify(WAVEFORM, "Ada")
+    asked, attempt = len(pipeline.charged), Attempt()
+    judge.examine_early(candidate(), attempt, "Ada")
+    verdict = judge.verify(WAVEFORM, "Ada", attempt=attempt)
+    assert verdict.answer is Answer.LOCKED and 0 < verdict.retry_after <= 30 and not verdict.early
+    lockout.reset("Ada")
+    verdict = judge.verify(WAVEFORM, "Ada", attempt=attempt)
+    assert verdict.answer is Answer.LOCKED and verdict.retry_after is None, "0 would say that it never ends"
+    assert len(pipeline.charged) == asked
 
 
 def test_two_ceremonies_do_not_share_what_is_known(judge, pipeline, lockout):

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import logging
 import socket
 import stat
 import urllib.request
+from pathlib import Path
 
 import pytest
 
 from voiceid.audio.capture_state import CaptureCounters, CaptureState
+from voiceid.credentials.authenticator import Registered
 from voiceid.errors import ServiceError
-from voiceid.service.audit import Audit, JournalHandler
+from voiceid.service.audit import Audit, JournalHandler, StreamLog
 from voiceid.service.judge import Answer, Verdict
 from voiceid.service.metrics import Metrics
 from voiceid.service.peers import Peer
@@ -89,6 +93,38 @@ def test_one_audit_event_a_decision_without_name_score_or_reason(caplog):
     assert record.fields["VOICEID_USER"] == "13e2048a47c6" and record.fields["VOICEID_SIGNED"] == "no"
     written = record.getMessage() + str(record.fields)
     assert not any(secret in written for secret in ("Ada", "0.123", "3.21", "sounds"))
+
+
+SIGNED = dataclasses.replace(VERDICT, registered=Registered(None, {}))
+
+
+@contextlib.contextmanager
+def logged_by(handler):
+    """What is audited goes to ``handler`` alone."""
+    log = logging.getLogger("voiceid.audit")
+    log.setLevel(logging.INFO)
+    log.addHandler(handler)
+    log.propagate = False
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.propagate = True
+
+
+def test_nothing_that_is_signed_goes_unlogged(tmp_path, monkeypatch):
+    monkeypatch.setattr(logging, "raiseExceptions", False)
+    audit, peer = Audit(lambda name: "13e2048a47c6"), Peer(1000, 1000, 1)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as journal:
+        journal.bind(str(tmp_path / "journal"))
+        gone = JournalHandler(tmp_path / "journal")
+    with contextlib.suppress(OSError), Path("/dev/full").open("w") as full:
+        for handler in (gone, StreamLog(full)):
+            with logged_by(handler):
+                audit.decision("verify", VERDICT, peer, None)
+                audit.change("pin_set", peer, "Ada")
+                with pytest.raises(ServiceError, match="audit log cannot be written"):
+                    audit.decision("register", SIGNED, peer, "shop.example.org")
 
 
 def test_journald_gets_fields(tmp_path):

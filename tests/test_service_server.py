@@ -409,3 +409,23 @@ def test_the_waiting_client_survives_a_daemon_that_breaks_off(tmp_path):
             with client, pytest.raises(ServiceError, match="daemon"):
                 client.call("status")
             connection.close()
+
+
+@served
+async def test_two_hundred_who_come_at_once_are_all_answered(tmp_path):
+    async def ask(path):
+        async with await AsyncClient.open(path) as client:
+            return await client.call("status")
+
+    async with Served(tmp_path) as s:
+        answers = await asyncio.gather(*(ask(s.path) for _ in range(200)))
+    assert answers == [STATUS] * 200
+
+
+@served
+async def test_who_finds_no_room_is_told_so(tmp_path):
+    async with Served(tmp_path, max_clients=1) as s, await AsyncClient.open(s.path) as first:
+        await first.call("status")
+        async with await AsyncClient.open(s.path) as second:
+            for _ in range(2):
+                assert (await refused(second, "status")).fault is Fault.TOO_MANY

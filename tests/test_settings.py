@@ -29,6 +29,13 @@ def test_values_reach_the_settings(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ('[activation]\nkind = "file"\n', "kind 'file' needs file"),
+        ("[activation]\nmin_speech = 2\nstart_timeout = 1.5\n", "min_speech is 2, but must be less than start_timeout"),
+        ("[activation]\nend_silence = 4\nmax_seconds = 4\n", "end_silence is 4, but must be less than max_seconds"),
+        ("[quality]\nmin_net_speech = 20\n", "no utterance is longer than 15 s"),
+        ("[enrolment]\nmin_net_speech = 500\n", "have at most 15 s each"),
+        ('[paths]\nvault = "/v"\ndevice_key = "/v"\n', "device_key and vault are both /v"),
+        ('[service]\nsocket = "/s"\nmetrics_file = "/s"\n', "socket and metrics_file are both /s"),
         ("[qualiti]\n", "unknown key 'qualiti'"),
         ("[quality]\nmin_snr = 3\n", "quality: unknown key 'min_snr'"),
         ('[quality]\nmin_snr_db = "high"\n', "min_snr_db is 'high'; expected float"),
@@ -60,7 +67,7 @@ def test_values_reach_the_settings(tmp_path: Path) -> None:
         ("[quality]\nmin_snr_db = -inf\n", "min_snr_db is -inf; it must lie between 0 and 60"),
         ("[quality]\nmax_clipped = -0.1\n", "it must lie between 0 and 1"),
         ("[enrolment]\nmin_net_speech = 0\n", "min_net_speech is 0; it must lie between 1 and 600"),
-        ("[enrolment]\nmin_utterances = -3\n", "it must lie between 1 and 100"),
+        ("[enrolment]\nmin_utterances = -3\n", "it must lie between 1 and 20"),
         (f"[quality]\nmin_snr_db = {'9' * 400}\n", "min_snr_db is larger than any float"),
         (f"[models]\nthreads = {'9' * 5000}\n", "not valid TOML"),
         (f"[models]\nthreads = 0x{'f' * 5000}\n", "threads is a number of thousands of digits"),

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from tools.train.export.identity import export_network, store_in_half
+from tools.train.export.identity import OPSET, export_network, store_in_half
 from tools.train.networks.deep_speaker import DeepSpeaker, Shape
 from tools.train.unfold import unfold
 
@@ -41,6 +41,16 @@ def test_unfolded_network_is_the_same_function_and_trainable(tmp_path: Path, hal
     with torch.inference_mode():
         torch.testing.assert_close(copy.eval()(other), original(other), atol=3e-3 if half else 1e-5, rtol=0)
         torch.testing.assert_close(copy.train()(features), copy.eval()(features), atol=3e-3, rtol=0)
+
+
+def test_a_graph_of_features_alone_unfolds_too(tmp_path: Path) -> None:
+    original, path = trained(), tmp_path / "network.onnx"
+    features = torch.randn(16, 120, 64, 1)
+    torch.onnx.export(original, (features,), str(path), opset_version=OPSET, dynamo=False)
+    copy = DeepSpeaker(SHAPE)
+    unfold(copy, path, features)
+    with torch.inference_mode():
+        torch.testing.assert_close(copy.eval()(features), original(features), atol=1e-5, rtol=0)
 
 
 def test_another_shape_is_refused(tmp_path: Path) -> None:

@@ -150,18 +150,40 @@ def test_credentials_are_stored_once_and_revoked_for_good(vault):
             attempt("Ada", first.credential_id)
 
 
-def test_a_damaged_credential_hides_nobody(vault):
+@pytest.mark.parametrize("kind", ["credential", "counter"])
+def test_a_damaged_credential_hides_nobody_and_can_be_removed(vault, kind):
     template = make_template()
     vault.save_template(template)
-    for number in (1, 2):
-        vault.save_credential("Ada", credential_of(template, number))
-    path = next(vault.folder.glob("users/*/credential-*"))
+    credentials = {credential_of(template, number) for number in (1, 2, 3)}
+    for credential in credentials:
+        vault.save_credential("Ada", credential)
+    assert vault.damaged_credentials("Ada") == vault.delete_damaged_credentials("Ada") == 0
+    path = next(vault.folder.glob(f"users/*/{kind}-*"))
     path.write_bytes(path.read_bytes()[:-1] + b"x")
     (ada,) = vault.list_users()
-    assert (ada.name, ada.credential_count) == ("Ada", 1)
-    assert len(vault.problems()) == 1
-    with pytest.raises(VaultError, match="damaged"):
-        vault.credentials("Ada")
+    assert ada == vault.show_user("ada") and (ada.name, ada.credential_count) == ("Ada", 2)
+    (problem,) = vault.problems()
+    assert "'voiceid credentials list' tells whose it is" in problem
+    sound = set(vault.credentials("Ada"))
+    assert len(sound) == 2 and sound < credentials
+    assert vault.damaged_credentials("Ada") == vault.delete_damaged_credentials("Ada") == 1
+    assert vault.problems() == () and set(vault.credentials("Ada")) == sound
+    assert len(list(vault.folder.glob("users/*/c*"))) == 4
+
+
+def test_a_damaged_credential_outlasts_no_enrolment_that_is_told_to_go_on(vault):
+    template = make_template()
+    vault.save_template(template)
+    first, second = credential_of(template, 1), credential_of(template, 2)
+    vault.save_credential("Ada", first)
+    vault.save_credential("Ada", second)
+    path = next(vault.folder.glob("users/*/credential-*"))
+    path.write_bytes(b"x")
+    (sound,) = vault.credentials("Ada")
+    anew = make_template(seed=1, user_id=template.user_id)
+    assert vault.save_template(anew, replace=True) == (sound,)
+    assert vault.credentials("Ada") == () and vault.delete_damaged_credentials("Ada") == 1
+    assert vault.problems() == ()
 
 
 def test_counters_increase_for_each_credential_and_across_openings(vault):

@@ -11,11 +11,13 @@ from types import ModuleType
 if __package__ in (None, ""):
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from tools.evaluation import decision, fusion, liveness, spoofing, units, verification, wakeword
+from tools.evaluation import decision, fusion, liveness, spoofing, teachers, units, verification, wakeword
+from tools.evaluation.det import draw_result
 from tools.evaluation.options import EvaluationError, add_options, options_from
 from tools.evaluation.parallel import Account
 from tools.evaluation.report import write_json
 from voiceid.errors import VoiceIdError
+from voiceid.plotting import check_matplotlib
 
 COMMANDS: dict[str, ModuleType] = {
     "verification": verification,
@@ -25,15 +27,19 @@ COMMANDS: dict[str, ModuleType] = {
     "decision": decision,
     "fusion": fusion,
     "wakeword": wakeword,
+    "teachers": teachers,
 }
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Exit status 0: measured; 1: too many unreadable files, though the result is written; 2: cannot be measured."""
+    """Exit status 0: measured; 1: too many unreadable files, but all is written; 2: cannot be measured or drawn."""
     parsed = _parser().parse_args(arguments)
     options = options_from(parsed)
+    picture: Path | None = getattr(parsed, "det", None)
     start = time.monotonic()
     try:
+        if picture is not None:
+            check_matplotlib()
         result, text, account = COMMANDS[parsed.command].measure(options, parsed)
     except (EvaluationError, VoiceIdError) as error:
         print(f"evaluate {parsed.command}: {error}", file=sys.stderr)
@@ -49,6 +55,12 @@ def main(arguments: list[str] | None = None) -> int:
     }
     print(text)
     write_json(options.json, result)
+    if picture is not None:
+        try:
+            draw_result(picture, result)
+        except (EvaluationError, OSError) as error:
+            print(f"evaluate {parsed.command}: {error}", file=sys.stderr)
+            return 2
     return _report_files(account, options.max_failures)
 
 

@@ -21,7 +21,9 @@ from typing import Any
 if __package__ in (None, ""):
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from tools.evaluation.det import AXES, curves, draw
 from tools.evaluation.memory import cache_folder
+from tools.evaluation.report import as_json
 from tools.evaluation.report_page import page
 from voiceid.models.store import shipped_cards
 
@@ -31,6 +33,7 @@ SPEAKERS = "ls-test-clean,vctk-yourtts-gt,mls-pt-yourtts-gt,commonvoice-yourtts-
 ATTACKS = "assem-vc,demo-arctic,demo-hifigan,demo-stargan,demo-vits,tts-engines"
 REPLAYS = "replay-voices,replay-fakebob-ota"
 ADVERSARIAL = "adv-fakebob,adv-uap"
+CONDITIONS = "1s,2s,3s,5s,3s@20dB,3s@10dB,3s@5dB,3s@0dB"
 TEST = ("--split", "test")
 
 
@@ -53,9 +56,10 @@ def evaluate(name: str, *arguments: str) -> Measure:
 MEASURES = (
     evaluate("verification-3s", "verification", *TEST, "--sets", READ, "--seconds", "3"),
     evaluate("verification-2s", "verification", *TEST, "--sets", READ, "--seconds", "2"),
-    evaluate("verification-full", "verification", *TEST, "--sets", READ),
+    evaluate("verification-full", "verification", *TEST, "--sets", READ, "--conditions", CONDITIONS),
     evaluate("verification-noise", "verification", *TEST, "--sets", READ, "--seconds", "3", "--snr", "10"),
     evaluate("verification-all", "verification", *TEST, "--sets", SPEAKERS),
+    evaluate("teachers", "teachers", *TEST, "--sets", READ, "--jobs", "1"),
     evaluate("spoofing", "spoofing", *TEST, "--sets", f"{SPEAKERS},picovoice-commands,{ATTACKS}"),
     evaluate("spoofing-adversarial", "spoofing", *TEST, "--sets", f"{READ},{ADVERSARIAL}", "--kinds", "adversarial"),
     Measure("replay-index", ("python", "-m", "tools.train.data.replay_index", "{work}/replay", "--pairs", "400")),
@@ -83,6 +87,21 @@ MEASURES = (
     ),
 )
 
+FIGURES = {
+    "det-identity.svg": (
+        "Identity",
+        {
+            "verification-3s": "3 s",
+            "verification-2s": "2 s",
+            "verification-full": "whole utterances",
+            "verification-noise": "3 s in noise at 10 dB",
+        },
+    ),
+    "det-spoofing.svg": ("Spoofing", {"spoofing": "all"}),
+    "det-liveness.svg": ("Liveness, simulated replays", {"liveness-simulated": "all"}),
+}
+"""Detection-error-trade-off curves: title, and measures with their labels; one measure alone shows its groups."""
+
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -106,12 +125,29 @@ def main(arguments: list[str] | None = None) -> int:
             results[measure.name] = {"command": shown(measure), "result": json.loads(out.read_text("utf-8"))}
     options.output.mkdir(parents=True, exist_ok=True)
     report = {"schema": 1, "cards": [json.loads(p.read_text("utf-8")) for p in shipped_cards()], "measures": results}
-    text = json.dumps(report, indent=1, ensure_ascii=False) + "\n"
-    (options.output / f"{options.name}.json").write_text(without_paths(text), "utf-8")
-    (options.output / f"{options.name}.md").write_text(page(report), "utf-8")
+    (options.output / f"{options.name}.json").write_text(without_paths(as_json(report)), "utf-8")
+    figures = draw_figures(results, options.output)
+    (options.output / f"{options.name}.md").write_text(page(report, figures), "utf-8")
     missing = [m.name for m in MEASURES if m.name not in results]
     print(f"{options.output / options.name}.md written; missing: {', '.join(missing) or 'nothing'}")
     return 1 if missing else 0
+
+
+def draw_figures(results: dict[str, Any], folder: Path) -> list[str]:
+    """Draw those of :data:`FIGURES` whose measures have curves into ``folder``; returns their names."""
+    drawn = []
+    for name, (title, measures) in FIGURES.items():
+        found = {
+            label: list(curves(results[measure]["result"], label))
+            for measure, label in measures.items()
+            if measure in results
+        }
+        shown = [curve for group in found.values() for curve in (group if len(measures) == 1 else group[:1])]
+        if shown:
+            command = next(results[measure]["result"]["command"] for measure in measures if measure in results)
+            draw(folder / name, shown, title=title, axes=AXES[command])
+            drawn.append(name)
+    return drawn
 
 
 def without_paths(text: str) -> str:

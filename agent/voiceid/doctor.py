@@ -14,6 +14,7 @@ from enum import StrEnum, unique
 from pathlib import Path
 
 from voiceid.errors import ClockError, CredentialError, NoDeviceError, VoiceIdError
+from voiceid.service.sockets import client_socket
 from voiceid.settings import ModelSettings, Settings, default_config_path, load_settings
 from voiceid.wall_clock import show_moment, unix_seconds
 
@@ -50,6 +51,7 @@ def run_checks(config: Path | None = None, vault: Path | None = None) -> tuple[C
     settings, configuration = _configuration(config)
     folder = vault or settings.paths.vault
     key = settings.paths.device_key or folder / "device.key"
+    of_daemon = vault is None and client_socket(settings.service) is not None
     checks: dict[str, Callable[[], Check]] = {
         "python": _python,
         "configuration": lambda: configuration,
@@ -59,9 +61,9 @@ def run_checks(config: Path | None = None, vault: Path | None = None) -> tuple[C
         "sound access": _sound_access,
         "sound server": _sound_server,
         "wake word": lambda: _wake_word(settings),
-        "vault": lambda: _vault(folder),
-        "device key": lambda: _device_key(folder, key),
-        "records": lambda: _records(folder, key),
+        "vault": lambda: _closed("vault", folder, of_daemon) or _vault(folder),
+        "device key": lambda: _closed("device key", key, of_daemon) or _device_key(folder, key),
+        "records": lambda: _closed("records", folder, of_daemon) or _records(folder, key),
         "daemon": lambda: _daemon(settings),
         "clock": _clock,
         "disk": lambda: _disk(folder),
@@ -183,9 +185,37 @@ def _wake_word(settings: Settings) -> Check:
     return Check("wake word", Status.OK, f"{activation.wake_word!r} by engine {activation.engine!r}")
 
 
+def _closed(name: str, path: Path, of_daemon: bool) -> Check | None:
+    """The check of what is at ``path`` where that is another user's, as the daemon's is for its clients; else None.
+
+    It may be as sound as can be: this user is not meant to know. ``of_daemon`` where a daemon's socket is there.
+    """
+    owner = _owner_elsewhere(path)
+    if owner is None:
+        return None
+    detail = f"{path}: closed to you, of uid {owner}"
+    if of_daemon:
+        return Check(name, Status.OK, f"{detail}, as it should be for a client of the daemon")
+    advice = "if it is the daemon's, that is as it should be: start it (systemctl start voiceid); else use --vault"
+    return Check(name, Status.WARN, detail, advice)
+
+
+def _owner_elsewhere(path: Path) -> int | None:
+    """The uid of another user who keeps ``path``, or a folder above it, to themselves; None where this one may look."""
+    for place in (*reversed(path.parents), path):
+        try:
+            status = place.stat()
+        except OSError:
+            return None
+        may_look = os.access(place, os.R_OK | os.X_OK if place.is_dir() else os.R_OK)
+        if status.st_uid != os.geteuid() and not (may_look if place == path else os.access(place, os.X_OK)):
+            return status.st_uid
+    return None
+
+
 def _vault(folder: Path) -> Check:
     if not folder.exists():
-        parent = next(p for p in folder.parents if p.exists())
+        parent = next(p for p in folder.parents if os.access(p, os.F_OK))
         if os.access(parent, os.W_OK):
             return Check("vault", Status.OK, f"{folder}: none yet; the first enrolment makes it")
         return Check("vault", Status.FAIL, f"{folder}: cannot be made", f"make {parent} writable or use --vault")
@@ -193,7 +223,7 @@ def _vault(folder: Path) -> Check:
     mode = stat.S_IMODE(status.st_mode)
     if os.geteuid() not in (0, status.st_uid) and status.st_uid != 0:
         return Check(
-            "vault", Status.FAIL, f"{folder}: belongs to uid {status.st_uid}", "run as that user or use --vault"
+            "vault", Status.FAIL, f"{folder}: belongs to uid {status.st_uid}", "name a vault of your own with --vault"
         )
     if mode & 0o077:
         return Check("vault", Status.FAIL, f"{folder}: others have access (mode {mode:04o})", f"chmod 700 {folder}")
@@ -235,13 +265,13 @@ def _records(folder: Path, key: Path) -> Check:
         advice = "do as it says; where that cannot be done, restore the vault from a backup or start a new one"
         return Check("records", Status.FAIL, str(error), advice)
     if problems:
-        return Check("records", Status.FAIL, "; ".join(problems), "restore these records, or delete and enrol the user")
+        return Check("records", Status.FAIL, "; ".join(problems), "do as each of these says")
     return Check("records", Status.OK, f"{len(users)} users")
 
 
 def _daemon(settings: Settings) -> Check:
     from voiceid.service.client import Client
-    from voiceid.service.sockets import client_socket, is_served
+    from voiceid.service.sockets import is_served
 
     path = client_socket(settings.service)
     try:
@@ -272,7 +302,7 @@ def _clock() -> Check:
 
 
 def _disk(folder: Path) -> Check:
-    place = next(p for p in (folder, *folder.parents) if p.exists())
+    place = next(p for p in (folder, *folder.parents) if os.access(p, os.F_OK))
     free = shutil.disk_usage(place).free >> 20
     detail = f"{free} MiB free at {place}"
     if free < MIN_FREE_MIB:

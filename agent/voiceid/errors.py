@@ -72,5 +72,9 @@ class ServiceError(VoiceIdError):
     """The daemon cannot be reached, cannot start, or refused a request."""
 
 
+class PinError(VoiceIdError):
+    """A PIN that cannot be used, or cannot be set or cleared like this."""
+
+
 class MissingPackageError(VoiceIdError):
     """An optional package that a command needs is not installed."""

@@ -22,6 +22,7 @@ from voiceid.errors import EnrolmentError, UnknownUserError
 from voiceid.models.store import find_model
 from voiceid.scoring.judges import Judges
 from voiceid.scoring.policy import decide, inconclusive, not_enrolled
+from voiceid.scoring.voice import Voice
 from voiceid.settings import Settings
 from voiceid.stopwatch import Stopwatch
 from voiceid.types import Decision, Outcome, Utterance, Waveform
@@ -34,12 +35,14 @@ from voiceid.units.tokenizer import Tokenizer
 class Identification:
     """Who speaks, among the enrolled: ``name`` is None for *unknown*.
 
-    ``decision`` is that on the best candidate; ``candidates`` are (name, identity llr), best first.
+    ``decision`` is that on the best candidate; ``candidates`` are (name, identity llr), best first. ``ambiguous`` are
+    the names of two or more who would each have passed, but whose scores are too close to tell which of them it is.
     """
 
     name: str | None
     decision: Decision
     candidates: tuple[tuple[str, float], ...]
+    ambiguous: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,14 +119,12 @@ class Pipeline:
             utterance = self.prepare(waveform)
         if not utterance.quality.usable:
             return dataclasses.replace(inconclusive(utterance.quality), timings=watch.timings()), utterance
-        embedding = self.judges.embed(utterance, watch)
-        return self._judge(utterance, embedding, template, watch), utterance
+        voice = self.judges.hear(utterance, watch)
+        return self._judge(utterance, voice, template, watch), utterance
 
-    def _judge(
-        self, utterance: Utterance, embedding: NDArray[np.float32], template: Template, watch: Stopwatch
-    ) -> Decision:
-        """Decide on a usable ``utterance`` and its identity ``embedding`` (d,)."""
-        judgement = self.judges.examine(utterance, embedding, template.embedding, watch)
+    def _judge(self, utterance: Utterance, voice: Voice, template: Template, watch: Stopwatch) -> Decision:
+        """Decide on a usable ``utterance``, heard as ``voice``."""
+        judgement = self.judges.examine(utterance, voice, template.embedding, watch)
         decision = decide(utterance.quality, judgement.evidence, judgement.voiceid, judgement.voiceid_threshold)
         return dataclasses.replace(decision, timings=watch.timings(), user=template.name)
 
@@ -208,7 +209,8 @@ class Pipeline:
     ) -> Identification:
         """Find the speaker among ``templates`` (open set).
 
-        With n users enrolled a stranger has n chances, so the identity score must pass its threshold by ln n.
+        With n users enrolled a stranger has n chances, so the identity score must pass its threshold by ln n. Nobody
+        is named where another user passes that too and scores about as high: see ``settings.identification``.
         """
         if not templates:
             return Identification(None, not_enrolled("anybody"), ())
@@ -219,13 +221,14 @@ class Pipeline:
             utterance = self.prepare(waveform)
         if not utterance.quality.usable:
             return Identification(None, inconclusive(utterance.quality), ())
-        embedding = self.judges.embed(utterance, watch)
+        voice = self.judges.hear(utterance, watch)
         scored = sorted(
-            ((self.judges.identity_score(t.embedding, embedding).llr, t) for t in templates),
+            ((self.judges.identity_score(t.embedding, voice.whole).llr, t) for t in templates),
             key=lambda pair: -pair[0],
         )
         llr, best = scored[0]
-        decision = self._judge(utterance, embedding, best, watch)
+        decision = self._judge(utterance, voice, best, watch)
+        ambiguous: tuple[str, ...] = ()
         if decision.accepted and decision.evidence is not None:
             needed = decision.evidence.identity.threshold + math.log(len(templates))
             if llr < needed:
@@ -233,8 +236,15 @@ class Pipeline:
                     f"not clearly one of {len(templates)} enrolled users: identity {llr:+.2f} is below {needed:+.2f}"
                 )
                 decision = dataclasses.replace(decision, outcome=Outcome.REJECTED, reasons=(reason,))
+            least = max(needed, llr - self.settings.identification.least_lead)
+            close = [(template.name, score) for score, template in scored if score > least or score == llr]
+            if decision.accepted and len(close) > 1:
+                ambiguous = tuple(name for name, _ in close)
+                shown = ", ".join(f"{name!r} {score:+.2f}" for name, score in close)
+                reason = f"cannot tell {len(close)} enrolled users apart: identity {shown}"
+                decision = dataclasses.replace(decision, outcome=Outcome.REJECTED, reasons=(reason,))
         candidates = tuple((template.name, score) for score, template in scored)
-        return Identification(best.name if decision.accepted else None, decision, candidates)
+        return Identification(best.name if decision.accepted else None, decision, candidates, ambiguous)
 
     def units(self, utterance: Utterance, codebook: int) -> NDArray[np.int16]:
         """Discrete units of ``utterance`` at 100 Hz: int16 (t,), values below ``codebook`` (50, 100 or 200)."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
@@ -15,6 +16,9 @@ from voiceid.tables import Between, Named, from_table
 
 MAX_CONFIG = 1 << 20
 """Bytes of a configuration file; a full one is a thousandth of it."""
+
+MAX_RECORDINGS = 20
+"""Utterances after which an enrolment gives up."""
 
 LogLikelihoodRatio = Annotated[float, Between(-100, 100)]
 CardReference = Annotated[str, Named()]
@@ -40,7 +44,8 @@ class QualitySettings:
 class EnrolmentSettings:
     """What a template must rest on."""
 
-    min_utterances: Annotated[int, Between(1, 100)] = 3
+    min_utterances: Annotated[int, Between(1, MAX_RECORDINGS)] = 3
+    """Accepted utterances; each enrolment takes up to 20."""
     min_net_speech: Annotated[float, Between(1, 600)] = 8.0
     """Seconds of speech over all accepted utterances."""
     same_speaker_llr: LogLikelihoodRatio = 0.0
@@ -50,17 +55,32 @@ class EnrolmentSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class IdentificationSettings:
+    """Finding out who of the enrolled speaks."""
+
+    least_lead: Annotated[float, Between(0, 100)] = 2.0
+    """How far the identity score (log-likelihood ratio) of the best match must lie above that of every other user who
+    would pass too; with less they cannot be told apart, and none of them is named."""
+
+
+@dataclass(frozen=True, slots=True)
 class ModelSettings:
     """Which card fills each role: a card's name among the shipped models, or a path to a card."""
 
     identity: CardReference = "identity-pi"
+    """Who speaks."""
     spoofing: CardReference = "spoofing-pi"
+    """Whether it is artificial."""
     liveness: CardReference = "liveness"
+    """Whether it comes from a loudspeaker."""
     fusion: CardReference = "fusion"
+    """The VoiceID score from the judges' scores."""
     units: CardReference = "units"
+    """Speech as discrete units."""
     threads: Annotated[int, Between(1, 64)] = 1
     """ONNX Runtime threads a session; more than one only helps an otherwise idle machine."""
     operating_point: Literal["convenience", "balanced", "strict"] = "balanced"
+    """Which of the cards' thresholds count: ``strict`` accepts fewer strangers and refuses the owner more often."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +88,8 @@ class PathSettings:
     """Where state lives."""
 
     vault: NamedPath = field(default_factory=lambda: _state_home() / "voiceid")
-    """Folder (0700) of encrypted templates, credentials and counters."""
+    """Folder (0700) of encrypted templates, credentials and counters; by default ``voiceid`` in ``$XDG_STATE_HOME``,
+    else in ``~/.local/state``."""
     device_key: NamedPath | None = None
     """File of 32 random bytes; by default ``device.key`` inside the vault folder, made at the first enrolment."""
 
@@ -106,7 +127,8 @@ class ActivationSettings:
     wake_threshold: Annotated[float, Between(0, 1)] | None = None
     """Least probability of the wake word; by default the one that comes with it."""
     file: NamedPath | None = None
-    """Recording or named pipe (mono, 16 kHz, 16-bit) that takes the microphone's place for kind ``file``."""
+    """Recording or named pipe (mono, 16 kHz, 16-bit) that takes the microphone's place; kind ``file`` needs it, the
+    others hear their wake word or speech in a pipe. Whatever is signed of it says ``file``."""
     end_silence: Annotated[float, Between(0.2, 5)] = 0.8
     """Time without speech after which an utterance is over."""
     min_speech: Annotated[float, Between(0.1, 5)] = 0.3
@@ -137,7 +159,9 @@ class ServiceSettings:
     relying_parties: Annotated[dict[str, list[Uid]], RelyingPartyKeys()] = field(default_factory=dict)
     """For each relying party id, the uids that may ask on its behalf; admins may for all."""
     max_clients: Annotated[int, Between(16, 4096)] = 256
-    """Open connections."""
+    """Open connections; one uid that is no admin gets half of them. Each may take up to half a MiB."""
+    claim_idle: Annotated[float, Between(1, 300)] = 10.0
+    """Seconds without use after which a claim of the microphone ends that no wake word was armed with."""
     metrics_file: NamedPath | None = None
     """Prometheus text, mode 0640; by default ``metrics.prom`` beside the socket."""
     metrics_port: Annotated[int, Between(1024, 65535)] | None = None
@@ -152,6 +176,7 @@ class Settings:
 
     quality: QualitySettings = QualitySettings()
     enrolment: EnrolmentSettings = EnrolmentSettings()
+    identification: IdentificationSettings = IdentificationSettings()
     models: ModelSettings = ModelSettings()
     capture: CaptureSettings = CaptureSettings()
     activation: ActivationSettings = ActivationSettings()
@@ -172,8 +197,8 @@ def load_settings(path: Path | None = None) -> Settings:
     """Read settings; without ``path``, from :func:`default_config_path`, which may be absent.
 
     Raises:
-        SettingsError: the file is missing (when named), not TOML, has an unknown key, or a value of the wrong
-            type or out of its range.
+        SettingsError: the file is missing (when named), not TOML, has an unknown key, a value of the wrong type or
+            out of its range, or values that cannot go together.
     """
     explicit = path is not None
     path = path or default_config_path()
@@ -191,7 +216,40 @@ def load_settings(path: Path | None = None) -> Settings:
         table = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         raise SettingsError(f"{path}: not valid TOML: {error}") from error
-    return from_table(Settings, table, where=str(path), error=SettingsError)
+    settings = from_table(Settings, table, where=str(path), error=SettingsError)
+    if conflict := next(_conflicts(settings), None):
+        raise SettingsError(f"{path}: {conflict}")
+    return settings
+
+
+def _conflicts(settings: Settings) -> Iterator[str]:
+    """Settings that are possible each by itself, but not together, and what to do."""
+    activation, quality, enrolment = settings.activation, settings.quality, settings.enrolment
+    paths, service = settings.paths, settings.service
+    if activation.kind == "file" and activation.file is None:
+        yield (
+            "activation: kind 'file' needs file, the recording or pipe that takes the microphone's place; "
+            "name one, or choose another kind"
+        )
+    for name, most in (("min_speech", "start_timeout"), ("min_speech", "max_seconds"), ("end_silence", "max_seconds")):
+        value, limit = getattr(activation, name), getattr(activation, most)
+        if value >= limit:
+            yield f"activation: {name} is {value:g}, but must be less than {most}, which is {limit:g}"
+    longest = activation.max_seconds
+    if quality.min_net_speech > longest:
+        yield (
+            f"quality: min_net_speech is {quality.min_net_speech:g}, but no utterance is longer than "
+            f"{longest:g} s ([activation] max_seconds): lower the one or raise the other"
+        )
+    if enrolment.min_net_speech > MAX_RECORDINGS * longest:
+        yield (
+            f"enrolment: min_net_speech is {enrolment.min_net_speech:g}, but the {MAX_RECORDINGS} utterances of an "
+            f"enrolment have at most {longest:g} s each ([activation] max_seconds): lower the one or raise the other"
+        )
+    if paths.device_key == paths.vault:
+        yield f"paths: device_key and vault are both {paths.vault}; the one is a file, the other a folder"
+    if service.socket is not None and service.socket == service.metrics_file:
+        yield f"service: socket and metrics_file are both {service.socket}; choose different ones"
 
 
 def _state_home() -> Path:

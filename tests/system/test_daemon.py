@@ -25,10 +25,12 @@ import soundfile
 
 from tests.cli_helpers import recordings_of, voiceid
 from tests.system.daemon_helpers import Running
+from tests.vault_helpers import NONCE, accepted, make_template
 from voiceid.activation import UtteranceCollector
 from voiceid.audio import read_waveform
 from voiceid.audio.vad import FRAME
 from voiceid.cli.exit_codes import ExitCode
+from voiceid.credentials.authenticator import Authenticator
 from voiceid.credentials.keys import load_device_key
 from voiceid.enrolment.vault import Vault
 from voiceid.errors import EnvelopeError, ServiceError
@@ -146,7 +148,12 @@ def test_five_strangers_lock_and_a_pin_or_an_admin_unlocks(
         client.call("pin.set", user="ada", pin="2580")
         for _ in range(5):
             assert say(client, clips[STRANGER][0], user="ada")["answer"] == "denied"
-        assert say(client, command, user="ada")["answer"] == "locked"
+        locked = say(client, command, user="ada")
+        assert locked["answer"] == "locked" and 0 < locked["retry_after"] <= 30
+        shown = voiceid("verify", "ada", command, "--config", enrolled.config)
+        assert shown.code is ExitCode.LOCKED_OUT
+        assert re.search(r"try again in \d+ s; .* 'voiceid pin enter ada'", shown.out)
+        assert voiceid("verify", "ada", command, "--config", enrolled.config, "--json").json["retry_after"] > 0
         report = client.call("lockout.show", user="ada")
         assert report["locked"] and 0 < report["retry_after"] <= 30 and report["pin"]
         assert client.call("pin.enter", user="ada", pin="1111") == {"answer": "denied"}
@@ -334,6 +341,21 @@ def test_one_capture_session_and_it_ends_with_its_client(enrolled: Running) -> N
         two.call("claim")
 
 
+def test_a_claim_for_nothing_is_taken_away(enrolled: Running) -> None:
+    with enrolled.client() as client, enrolled.client() as other:
+        try:
+            enrolled.settings = "claim_idle = 1.0"
+            enrolled.configure()
+            assert client.call("reload")["restart"] == []
+            claim = client.call("claim", seconds=300)["claim"]
+            assert client.listen() == ("claim.ended", {"claim": claim, "reason": "idle"})
+            assert not other.call("status")["busy"]
+        finally:
+            enrolled.settings = ""
+            enrolled.configure()
+            client.call("reload")
+
+
 def test_the_command_line_asks_the_daemon(enrolled: Running, command: Path, tmp_path: Path) -> None:
     options = ("--config", enrolled.config)
     assert voiceid("status", *options, "--json").json["users"] == 1
@@ -342,11 +364,58 @@ def test_the_command_line_asks_the_daemon(enrolled: Running, command: Path, tmp_
     assert ran.code is ExitCode.ACCEPTED and ran.json["answer"] == "accepted"
     assert voiceid("verify", "nobody", command, *options, "--json").code is ExitCode.NOT_ENROLLED
     assert not voiceid("lockout", "show", "ada", *options, "--json").json["locked"]
+    assert voiceid("pin", "set", "ada", *options, stdin="2580").code is ExitCode.ACCEPTED
     assert voiceid("pin", "enter", "ada", *options, stdin="0000\n").code is ExitCode.REJECTED
+    for pin, code, message in (
+        ("1234", ExitCode.PIN, "counts up or down"),
+        ("12", ExitCode.USAGE, "4 to 64 characters"),
+    ):
+        refused = voiceid("pin", "set", "ada", *options, stdin=f"{pin}\n")
+        assert refused.code is code and message in refused.err and len(refused.err.splitlines()) == 1
+    assert voiceid("pin", "clear", "ada", *options).code is ExitCode.ACCEPTED
+    assert voiceid("pin", "clear", "ada", *options).code is ExitCode.PIN
+    gone = voiceid("pin", "enter", "ada", *options, stdin="2580\n")
+    assert gone.code is ExitCode.LOCKED_OUT and "there is no PIN" in gone.out
     assert voiceid("privacy", "set", RP, "--codebook", "50", *options, "--json").json[RP]["codebook"] == 50
     assert voiceid("users", "show", "nobody", *options).code is ExitCode.NOT_ENROLLED
     apart = tmp_path / "apart"
     assert voiceid("users", "list", *options, "--vault", apart).code is ExitCode.VAULT, "--vault leaves the daemon out"
+
+
+def test_damaged_records_are_told_and_removed_through_the_daemon(enrolled: Running) -> None:
+    vault, options = open_vault(enrolled), ("--config", enrolled.config, "--json")
+    template = make_template("Carl", owner_uid=os.getuid())
+    vault.save_template(template)
+    key = load_device_key(enrolled.vault / "device.key")
+    for party in (RP, "bank.example.org"):
+        Authenticator(vault, key).register("Carl", rp_id=party, challenge=NONCE, decision=accepted("Carl"))
+    next(enrolled.vault.glob("users/*/credential-*")).write_bytes(b"x")
+    listed = voiceid("credentials", "list", *options)
+    assert [row["user"] for row in listed.json] == ["Carl"] and "revoke Carl --damaged" in listed.err
+    (user,) = (user for user in voiceid("users", "list", *options).json if user["name"] == "Carl")
+    assert voiceid("users", "show", "carl", *options).json == {**user, "credentials": listed.json}
+    assert voiceid("credentials", "revoke", "Carl", "--damaged", "--yes", *options).json["removed"] == 1
+    folder = next(enrolled.vault.glob("users/*/credential-*")).parent
+    (folder / "template").write_bytes(b"x")
+    deleted = voiceid("users", "delete", "carl", "--yes", *options)
+    assert deleted.code is ExitCode.ACCEPTED and "warning: " in deleted.err and deleted.json["unreadable"] == 1
+    assert vault.problems() == ()
+
+
+def test_the_command_line_names_each_recording_of_an_enrolment(
+    enrolled: Running, clips: dict[str, list[Path]], tmp_path: Path
+) -> None:
+    silence = tmp_path / "silence.wav"
+    soundfile.write(silence, [0.0] * 32_000, 16_000)
+    files = [clips[STRANGER][0], silence, clips[OWNER][0]]
+    ran = voiceid("enroll", "bob", *files, "--config", enrolled.config, "--json")
+    assert ran.code is ExitCode.ENROLMENT and ran.json["enrolled"] is False and 0 < ran.json["progress"] < 1
+    assert [utterance["source"] for utterance in ran.json["utterances"]] == [str(file) for file in files]
+    assert [utterance.get("fault") for utterance in ran.json["utterances"]] == [None, "silent", "other_speaker"]
+    for file, word in zip(files, ("taken", "refused", "refused"), strict=True):
+        assert re.search(rf"{word} +{re.escape(str(file))}", ran.err)
+    many = voiceid("enroll", "bob", *[silence] * 21, "--config", enrolled.config, "--json")
+    assert many.code is ExitCode.ENROLMENT and len(many.json["utterances"]) == 20
 
 
 def test_a_second_daemon_is_refused(enrolled: Running, tmp_path: Path, environment: dict[str, str]) -> None:

@@ -32,8 +32,8 @@ REFUSED = -1.0
 class Verdict:
     """The decision on one trial, without the audio.
 
-    ``score`` is the fused probability, or :data:`REFUSED` where a gate refused; ``failed`` names the failed gates and
-    "voiceid" where the fused score was too low.
+    ``score`` is the fused probability ``voiceid``, or :data:`REFUSED` where a gate refused; ``llr`` are the gates'
+    scores; ``failed`` names the failed gates and "voiceid" where the fused score was too low.
     """
 
     speaker: str
@@ -41,6 +41,7 @@ class Verdict:
     score: float
     llr: tuple[float, ...]
     failed: tuple[str, ...]
+    voiceid: float = REFUSED
 
     @property
     def conclusive(self) -> bool:
@@ -99,7 +100,9 @@ def verdict(pipeline: Pipeline, waveform: Waveform, template: Template) -> Verdi
     fused = REFUSED if failed else decision.voiceid
     if not decision.voiceid >= decision.voiceid_threshold:
         failed.append("voiceid")
-    return Verdict(template.name, decision.outcome, fused, tuple(score.llr for score in scores), tuple(failed))
+    return Verdict(
+        template.name, decision.outcome, fused, tuple(score.llr for score in scores), tuple(failed), decision.voiceid
+    )
 
 
 def audio_of(item: Item, seed: int) -> Samples:

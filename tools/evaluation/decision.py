@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tools.evaluation import det
 from tools.evaluation.deciding import GATES, SIMULATED_REPLAY, SPLICE, Deciding, Verdict, load_pipeline
 from tools.evaluation.judging import Asking
 from tools.evaluation.options import Options
 from tools.evaluation.parallel import Account, each
+from tools.evaluation.points import Point, at_points, point_rows, points_of
 from tools.evaluation.report import card_summary, detection, partition, percent, rate, table
 from tools.evaluation.selection import choose, limited, system
 from tools.evaluation.trials import Embedding, Enrolled, enrol, same_recording
@@ -57,6 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="also N simulated replays of owners (rooms and loudspeakers of the test)",
     )
+    det.add_option(parser)
     parser.epilog = (
         f"Attacks without --kinds: {', '.join(ATTACKS)}. Attacks whose speaker is not enrolled are tried on a seeded "
         "template and counted apart."
@@ -98,7 +101,7 @@ def measure(options: Options, arguments: argparse.Namespace) -> tuple[dict[str, 
         "operating_point": arguments.point,
         "condition": {"seconds": arguments.seconds},
         "n_speakers": len(enrolled),
-        **summarise(trials, untargeted, judges.fusion.card.threshold(arguments.point)),
+        **summarise(trials, untargeted, arguments.point, points_of(judges)),
     }
     return result, describe(result), account
 
@@ -144,8 +147,13 @@ def _made(enrolled: list[Enrolled], chance: random.Random, kind: str, count: int
     return list(dict.fromkeys(rows))
 
 
-def summarise(trials: list[tuple[Item, Verdict]], untargeted: set[Item], threshold: float) -> dict[str, Any]:
-    """Error rates of conclusive trials, IAPAR per attack kind, a-DCF, outcomes, and refusals of owners per gate."""
+def summarise(
+    trials: list[tuple[Item, Verdict]], untargeted: set[Item], decided_at: str, points: dict[str, Point]
+) -> dict[str, Any]:
+    """Error rates of conclusive trials, IAPAR per attack kind, a-DCF, outcomes, and refusals of owners per gate.
+
+    ``decided_at`` names the one of ``points`` that the trials were decided at; the rates at all of them come beside.
+    """
     kinds = np.array([_species(item, verdict, untargeted) for item, verdict in trials])
     verdicts = [verdict for _, verdict in trials]
     conclusive = np.array([v.conclusive for v in verdicts], bool)
@@ -159,7 +167,10 @@ def summarise(trials: list[tuple[Item, Verdict]], untargeted: set[Item], thresho
     def compare(rows: NDArray[np.bool_], name: str) -> dict[str, Any]:
         groups = (list(speakers[target]), list(speakers[rows]))
         part = detection(scores[target], scores[rows], groups, ("target", name))
-        return part | {"accepted": rate(*_counts(accepted, rows))}
+        passed = rate(*_counts(accepted, rows))
+        if "curve" in part:
+            part["thresholds"] = {decided_at: {"frr": float(np.mean(~accepted[target])), "far": passed["rate"]}}
+        return part | {"accepted": passed}
 
     owner_rows = [v for v, is_owner in zip(verdicts, target, strict=True) if is_owner]
     result = compare(nontarget | attack, "other")
@@ -186,10 +197,11 @@ def summarise(trials: list[tuple[Item, Verdict]], untargeted: set[Item], thresho
     }
     if target.any() and nontarget.any() and aimed.any():
         columns = (scores[target], scores[nontarget], scores[aimed])
-        result["a_dcf"] = metrics.a_dcf(*columns, threshold=threshold)
+        result["a_dcf"] = metrics.a_dcf(*columns, threshold=points[decided_at].voiceid)
         result["min_a_dcf"] = metrics.a_dcf(*columns)
     else:
         result["a_dcf_reason"] = "needs owners, other speakers and attacks on enrolled speakers"
+    result["points"] = at_points(verdicts, kinds, points)
     sets = np.array([item.set for item, _ in trials])
     notes = np.array(
         [system(item) if k not in ("target", "nontarget") else "" for (item, _), k in zip(trials, kinds, strict=True)]
@@ -232,6 +244,7 @@ def describe(result: dict[str, Any]) -> str:
     rows = [[f"owners refused by {gate}", *_cells(r)] for gate, r in result["frr_by_gate"].items()]
     rows += [[f"inconclusive: {kind}", *_cells(r)] for kind, r in result["inconclusive"].items()]
     lines += [table(["", "rate", "95 % interval", "trials"], rows), ""]
+    lines += [table(["at the point", *result["points"]], point_rows(result["points"])), ""]
     cost = "-" if result["a_dcf"] is None else f"{result['a_dcf']:.4f} (least {result['min_a_dcf']:.4f})"
     lines.append(f"a-DCF {cost}; {result['n_speakers']} speakers enrolled")
     return "\n".join(lines)

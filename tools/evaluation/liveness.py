@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from tools.evaluation import pad
+from tools.evaluation import det, pad
 from tools.evaluation.options import Options
 from tools.evaluation.parallel import Account
 
@@ -13,6 +13,7 @@ KINDS = ("replay",)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    det.add_option(parser)
     parser.epilog = f"Without --kinds: {', '.join(KINDS)}."
 
 

@@ -50,7 +50,7 @@ class Memory:
 
 
 class Remembered:
-    """A judge whose ``embed``, ``windows`` and ``score`` of audio are remembered; all else is the judge's own."""
+    """A judge whose embeddings, ``windows`` and ``score`` of audio are remembered; all else is the judge's own."""
 
     def __init__(self, judge: Any, memory: Memory) -> None:
         self._judge, self._memory = judge, memory
@@ -64,6 +64,13 @@ class Remembered:
     def embed(self, samples: Samples) -> NDArray[np.float32]:
         """As the identity model's."""
         return self._recall("embed", samples, lambda: self._judge.embed(samples))
+
+    def embed_stretches(self, samples: Samples, stretches: NDArray[np.int64]) -> NDArray[np.float32]:
+        """As the identity model's."""
+        flat = self._recall(
+            f"stretches {stretches.tolist()}", samples, lambda: self._judge.embed_stretches(samples, stretches)
+        )
+        return flat.reshape(len(stretches), -1)
 
     def windows(self, samples: Samples) -> tuple[tuple[Segment, float], ...]:
         """As the spoofing model's."""

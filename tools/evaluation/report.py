@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tools.evaluation.det import MIN_TRIALS, thin_curve
 from tools.train import metrics
 from voiceid.models.card import Card
 
 Floats = NDArray[np.float64]
 SCHEMA = 1
+NUMBERS = re.compile(r"\[\n[-+\d.e,\s]+\]")
 MAX_SUBGROUPS = 60
 """Notes may be as many as clips: only the most frequent are reported."""
 
@@ -25,7 +28,7 @@ def detection(
     groups: tuple[Sequence[str], Sequence[str]],
     names: tuple[str, str],
 ) -> dict[str, Any]:
-    """EER with its 95 % interval (bootstrap over groups) and trial counts.
+    """EER with its 95 % interval (bootstrap over groups), trial counts, and the curve where trials suffice for one.
 
     With one class only, ``eer`` and ``ci95`` are None and ``reason`` says so.
     """
@@ -38,7 +41,10 @@ def detection(
     (low, high), over = confidence(metrics.eer, (pos, neg), groups)
     if value == 0:  # no bootstrap can show errors where there were none: the rule of three can
         high = max(high, min(1.0, 3 / min(pos.size, neg.size)))
-    return {"eer": value, "ci95": [low, high], "ci95_over": over, **counts}
+    result = {"eer": value, "ci95": [low, high], "ci95_over": over, **counts}
+    if min(pos.size, neg.size) >= MIN_TRIALS:
+        result["curve"] = thin_curve(pos, neg)
+    return result
 
 
 def confidence(
@@ -88,9 +94,17 @@ def write_json(path: Path | None, result: Mapping[str, Any]) -> None:
     """Write ``result`` (if a path is given), creating its folder."""
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(
-            json.dumps({"schema": SCHEMA, **result}, indent=1, ensure_ascii=False, allow_nan=False) + "\n", "utf-8"
-        )
+        path.write_text(as_json({"schema": SCHEMA, **result}), "utf-8")
+
+
+def as_json(value: Mapping[str, Any]) -> str:
+    """JSON with lists of numbers on one line each.
+
+    Raises:
+        ValueError: a number is NaN or infinite.
+    """
+    text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    return NUMBERS.sub(lambda found: " ".join(found[0].split()).replace("[ ", "[").replace(" ]", "]"), text)
 
 
 def percent(value: float | None) -> str:
@@ -114,10 +128,11 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def detection_table(result: Mapping[str, Any], names: tuple[str, str]) -> str:
-    """The overall figure and those under ``by``."""
+    """The overall figure, those under ``by`` and those of ``conditions``."""
     rows = [["all", *_cells(result, names)]]
     for kind, parts in result.get("by", {}).items():
         rows += [[f"{kind}: {name}"[:60], *_cells(part, names)] for name, part in parts.items()]
+    rows += [[name, *_cells(part, names)] for name, part in result.get("conditions", {}).items()]
     return table(["", "EER", "95 % interval", *(f"n {name}" for name in names)], rows)
 
 

@@ -53,6 +53,9 @@ def _item(folder: Path, row: dict[str, str]) -> Item:
         seconds=seconds,
         licence_class=row.get("class", ""),
         note=row.get("note", ""),
+        codec=row.get("codec", ""),
+        sex=row.get("sex", ""),
+        language=row.get("language", ""),
     )
 
 

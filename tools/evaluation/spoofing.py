@@ -5,17 +5,16 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from tools.evaluation import pad
+from tools.evaluation import det, pad
 from tools.evaluation.options import Options
 from tools.evaluation.parallel import Account
 
-KINDS = ("tts", "vc", "vocoder")
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = f"Without --kinds: {', '.join(KINDS)}."
+    det.add_option(parser)
+    parser.epilog = f"Without --kinds: {', '.join(pad.SYNTHESIS)}."
 
 
 def measure(options: Options, arguments: argparse.Namespace) -> tuple[dict[str, Any], str, Account]:
     """Returns the result, its table, and the account of files."""
-    return pad.measure("spoofing", KINDS, options)
+    return pad.measure("spoofing", pad.SYNTHESIS, options)

@@ -26,8 +26,9 @@ from voiceid.audio.level import apply_level
 from voiceid.audio.vad import speech_segments
 from voiceid.models.card import Calibration, Threshold, read_card
 from voiceid.models.store import verify_model
-from voiceid.scoring.consistency import ConsistencyParameters, consistency_score, embed_windows
+from voiceid.scoring.consistency import ConsistencyParameters, consistency_score
 from voiceid.scoring.identity import IdentityModel
+from voiceid.scoring.voice import hear
 from voiceid.types import SAMPLE_RATE, Samples, Source, Waveform
 
 Embedding = NDArray[np.float32]
@@ -36,16 +37,26 @@ GATES = {"convenience": 0.005, "balanced": 0.01, "strict": 0.015}
 ENROLLED = 3
 """Utterances of a speaker that make the reference."""
 MIN_UTTERANCES = 6
+HOP, HOP_OF_SLICES = 0.16, 0.48
+"""Seconds between boundaries: for a network that embeds all sides in one pass, and for one that runs on each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Raw scores with the enrolled speaker of each trial."""
+    """Raw scores with the enrolled speaker of each trial; not a number where the utterance is too short."""
 
     genuine: NDArray[np.float64]
     genuine_speakers: list[str]
     spliced: NDArray[np.float64]
     spliced_speakers: list[str]
+    strangers: NDArray[np.float64]
+    """Other people who speak throughout, whom the judge should leave to the identity judge."""
+
+    def filled(self, undivided: float) -> Scores:
+        """With ``undivided`` for utterances too short to hold a change."""
+        parts = (np.nan_to_num(part, nan=undivided) for part in (self.genuine, self.spliced, self.strangers))
+        genuine, spliced, strangers = parts
+        return Scores(genuine, self.genuine_speakers, spliced, self.spliced_speakers, strangers)
 
 
 def speakers_of(split: Split, *, seconds: float) -> dict[str, list[Item]]:
@@ -58,34 +69,37 @@ def speakers_of(split: Split, *, seconds: float) -> dict[str, list[Item]]:
 
 
 def score_trials(
-    model: IdentityModel, split: Split, *, window: float, hop: float, trials: int, rng: np.random.Generator
+    model: IdentityModel, split: Split, *, least: float, hop: float, trials: int, rounds: int, rng: np.random.Generator
 ) -> Scores:
-    """Score ``trials`` genuine and as many spliced commands of 2 to 5 s a speaker."""
+    """Score ``rounds`` times up to ``trials`` genuine, spliced and strangers' commands of 2 to 5 s a speaker.
+
+    Each round enrols from other utterances and cuts and splices anew.
+    """
     speakers = speakers_of(split, seconds=3.0)
     speech = {
         name: [_read(items[i]) for i in rng.permutation(len(items))[: ENROLLED + trials]]
         for name, items in tqdm(speakers.items(), desc=f"read {split}")
     }
-    genuine: list[tuple[float, str]] = []
-    spliced: list[tuple[float, str]] = []
-    for name, clips in tqdm(speech.items(), desc=f"score {split}"):
+    scores: dict[str, list[tuple[float, str]]] = {"genuine": [], "spliced": [], "strangers": []}
+    for name, clips in tqdm([*speech.items()] * rounds, desc=f"score {split}"):
+        clips = [clips[i] for i in rng.permutation(len(clips))]
         enrolled = np.mean([model.embed(clip) for clip in clips[:ENROLLED]], axis=0)
         reference = np.asarray(enrolled / np.linalg.norm(enrolled), dtype=np.float32)
         others = [other for other in speech if other != name]
         for clip in clips[ENROLLED:]:
-            whole = _crop(clip, rng.uniform(2.0, 5.0), rng)
-            genuine.append((_score(model, whole, reference, window, hop), name))
-            wake = _crop(clip, rng.uniform(0.8, 2.0), rng)
-            other_clips = speech[others[int(rng.integers(len(others)))]]
-            command = _crop(other_clips[int(rng.integers(len(other_clips)))], rng.uniform(1.0, 3.0), rng)
-            parts = (wake, command) if rng.random() < 0.75 else (command, wake)
-            spliced.append((_score(model, np.concatenate(parts), reference, window, hop), name))
-    return Scores(
-        np.array([s for s, _ in genuine]),
-        [n for _, n in genuine],
-        np.array([s for s, _ in spliced]),
-        [n for _, n in spliced],
-    )
+            stranger = speech[others[int(rng.integers(len(others)))]]
+            other_clip = stranger[int(rng.integers(len(stranger)))]
+            wake, command = _crop(clip, rng.uniform(0.8, 2.0), rng), _crop(other_clip, rng.uniform(1.0, 3.0), rng)
+            made = {
+                "genuine": _crop(clip, rng.uniform(2.0, 5.0), rng),
+                "spliced": np.concatenate((wake, command) if rng.random() < 0.75 else (command, wake)),
+                "strangers": _crop(other_clip, rng.uniform(2.0, 5.0), rng),
+            }
+            for kind, samples in made.items():
+                scores[kind].append((_score(model, samples, reference, least, hop), name))
+    values = {kind: np.array([value for value, _ in trials]) for kind, trials in scores.items()}
+    names = {kind: [name for _, name in trials] for kind, trials in scores.items()}
+    return Scores(values["genuine"], names["genuine"], values["spliced"], names["spliced"], values["strangers"])
 
 
 def _read(item: Item) -> Samples:
@@ -99,26 +113,34 @@ def _crop(samples: Samples, seconds: float, rng: np.random.Generator) -> Samples
     return apply_level(crop, speech_segments(crop))
 
 
-def _score(model: IdentityModel, samples: Samples, reference: Embedding, window: float, hop: float) -> float:
-    utterance = prepare(Waveform(samples, Source.FILE))
-    windows = embed_windows(utterance, model.embed, window_seconds=window, hop_seconds=hop)
-    return consistency_score(windows.embeddings, reference)
+def _score(model: IdentityModel, samples: Samples, reference: Embedding, least: float, hop: float) -> float:
+    voice = hear(model, prepare(Waveform(samples, Source.FILE)), least_seconds=least, hop_seconds=hop)
+    raw = consistency_score(voice, reference, model.scores)
+    return np.nan if raw is None else raw
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--card", type=Path, default=Path("models/identity-pi.json"), help="identity card to fit")
-    parser.add_argument("--window", type=float, default=1.5, help="seconds of one window")
-    parser.add_argument("--hop", type=float, default=0.5, help="seconds between windows")
-    parser.add_argument("--trials", type=int, default=60, help="trials of each kind a speaker")
+    parser.add_argument("--least", type=float, default=0.8, help="seconds on each side of a boundary")
+    parser.add_argument(
+        "--hop", type=float, help=f"seconds between boundaries (default: {HOP} in one pass, else {HOP_OF_SLICES})"
+    )
+    parser.add_argument("--trials", type=int, default=40, help="trials of each kind a speaker and round")
+    parser.add_argument("--rounds", type=int, default=4, help="rounds of trials, each with other cuts")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--dry-run", action="store_true", help="print, but leave the card as it is")
     args = parser.parse_args()
     rng = np.random.default_rng(args.seed)
     card = read_card(args.card)
     model = IdentityModel(verify_model(card, args.card.parent), threads=1)
-    dev = score_trials(model, "dev", window=args.window, hop=args.hop, trials=args.trials, rng=rng)
-    test = score_trials(model, "test", window=args.window, hop=args.hop, trials=args.trials, rng=rng)
+    hop = args.hop or (HOP if model.one_pass else HOP_OF_SLICES)
+    dev, test = (
+        score_trials(model, split, least=args.least, hop=hop, trials=args.trials, rounds=args.rounds, rng=rng)
+        for split in ("dev", "test")
+    )
+    undivided = float(np.nanmedian(dev.genuine))
+    dev, test = dev.filled(undivided), test.filled(undivided)
 
     scale, offset = fit_calibration(dev.genuine, dev.spliced)
     description = (
@@ -126,8 +148,9 @@ def main() -> None:
         f"of {len(set(dev.genuine_speakers))} development speakers"
     )
     parameters = ConsistencyParameters(
-        window_seconds=args.window,
-        hop_seconds=args.hop,
+        least_seconds=args.least,
+        hop_seconds=hop,
+        undivided=round(undivided, 4),
         calibration=Calibration(scale, offset, description),
         thresholds={
             point: Threshold(
@@ -140,6 +163,7 @@ def main() -> None:
         point: {
             "bpcer": float(np.mean(scale * test.genuine + offset < parameters.thresholds[point].value)),
             "apcer": float(np.mean(scale * test.spliced + offset >= parameters.thresholds[point].value)),
+            "strangers": float(np.mean(scale * test.strangers + offset < parameters.thresholds[point].value)),
         }
         for point in GATES
     }

@@ -1,7 +1,6 @@
 """Make the identity card from a checkpoint: export, cohort, calibration on development and figures on test speakers.
 
-The consistency entry of a card of the same name is kept, since the agent wants one; it belongs to the former embedding
-space until ``python -m tools.train.consistency`` has fitted it anew.
+The agent takes the card once ``python -m tools.train.consistency`` has added the consistency judge's entry.
 """
 
 from __future__ import annotations

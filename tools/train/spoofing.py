@@ -29,7 +29,7 @@ from voiceid.types import SAMPLE_RATE
 
 AVERAGE_DECAY = 0.995
 WARM_UP = 50
-CHECK_EVERY = 50
+CHECK_EVERY = 250
 LENGTHS = {"AASIST": SAMPLES, "AASIST-L": SAMPLES, "light": SAMPLES // 2}
 """Samples of a training window: half for the light sibling, which pools over time."""
 SYSTEM_SHARES = {
@@ -209,7 +209,7 @@ def save(path: Path, state: dict[str, Any]) -> None:
 
 
 def train(run: Path, options: Options, device: str, start_from: Path | None = None) -> None:
-    """Train until ``options.steps``, saving every 50 steps; a new run may begin with another's averaged weights."""
+    """Train until ``options.steps``, saving every 250 steps; a new run may begin with another's averaged weights."""
     torch.manual_seed(options.seed)
     run.mkdir(parents=True, exist_ok=True)
     model = Aasist(SHAPES[options.shape]).to(device).train()

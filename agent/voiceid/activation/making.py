@@ -36,14 +36,14 @@ def make_activation(settings: ActivationSettings) -> Activation:
 def open_source(
     capture: CaptureSettings, activation: ActivationSettings, *, on_event: Callable[[CaptureEvent], None] | None = None
 ) -> FrameSource:
-    """The recording for activation kind ``file``, else the microphone.
+    """The recording or pipe that ``activation`` names, whatever its kind, else the microphone.
 
     Raises:
         SettingsError: no recording is named.
         AudioError: there is no such recording.
     """
-    if activation.kind != "file":
-        return Capture(capture, on_event=on_event)
-    if activation.file is None:
+    if activation.file is not None:
+        return FileSource(activation.file, history=capture.history)
+    if activation.kind == "file":
         raise SettingsError("activation: kind 'file' needs file, the recording that takes the microphone's place")
-    return FileSource(activation.file, history=capture.history)
+    return Capture(capture, on_event=on_event)

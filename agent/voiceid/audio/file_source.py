@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import select
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +18,9 @@ from voiceid.errors import AudioError
 from voiceid.types import Samples, Source
 
 FRAME_BYTES = 2 * FRAME
+_PIECE = 64 * FRAME_BYTES
+_PAUSE = 0.05
+"""Seconds between two looks at whether a pipe that nobody writes to is still wanted."""
 
 
 class FileSource:
@@ -28,8 +33,11 @@ class FileSource:
     """
 
     def __init__(self, path: Path, *, history: float = 3.0) -> None:
-        if not path.exists():
-            raise AudioError(f"{path}: no such recording or pipe")
+        try:
+            if not path.exists():
+                raise AudioError(f"{path}: no such recording or pipe")
+        except OSError as error:  # as of a name that is too long to exist
+            raise AudioError(f"{path}: cannot be read ({error.strerror})") from error
         self._path = path
         self._ring = RingBuffer(history)
         self._closed = False
@@ -55,6 +63,21 @@ class FileSource:
         if not stat.S_ISFIFO(self._path.stat().st_mode):
             yield from Framer().push(read_waveform(self._path).samples)
             return
-        with self._path.open("rb") as pipe:
-            while len(data := pipe.read(FRAME_BYTES)) == FRAME_BYTES:
-                yield np.frombuffer(data, "<i2").astype(np.float32) / np.float32(32768)
+        pipe = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK)
+        try:
+            held = b""
+            while data := self._written(pipe):
+                held += data
+                whole = len(held) - len(held) % FRAME_BYTES
+                for frame in np.frombuffer(held[:whole], "<i2").reshape(-1, FRAME):
+                    yield frame.astype(np.float32) / np.float32(32768)
+                held = held[whole:]
+        finally:
+            os.close(pipe)
+
+    def _written(self, pipe: int) -> bytes:
+        """What is written next into ``pipe``; nothing once its writer or this source is closed."""
+        while not self._closed:
+            if select.select([pipe], [], [], _PAUSE)[0]:
+                return os.read(pipe, _PIECE)
+        return b""

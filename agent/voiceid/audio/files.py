@@ -27,8 +27,11 @@ def read_waveform(path: Path | str, *, max_seconds: float = MAX_SECONDS) -> Wave
         AudioError: the file is missing, not audio, truncated to nothing, longer than ``max_seconds``, or not finite.
     """
     path = Path(path)
-    if not path.is_file():
-        raise AudioError(f"{path}: {'not a file' if path.exists() else 'no such audio file'}")
+    try:
+        if not path.is_file():
+            raise AudioError(f"{path}: {'not a file' if path.exists() else 'no such audio file'}")
+    except OSError as error:  # as of a name that is too long to exist
+        raise AudioError(f"{path}: cannot be read ({error.strerror})") from error
     try:
         with soundfile.SoundFile(os.fsencode(path)) as file:
             rate, channels, frames = file.samplerate, file.channels, file.frames

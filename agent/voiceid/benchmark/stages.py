@@ -12,7 +12,7 @@ import numpy as np
 from voiceid.benchmark.speech import crop
 from voiceid.features.mel import deep_speaker_fbank
 from voiceid.pipeline import Pipeline
-from voiceid.scoring.consistency import Embedding
+from voiceid.scoring.identity import Embedding
 from voiceid.settings import Settings
 from voiceid.stopwatch import Stopwatch
 from voiceid.types import SAMPLE_RATE, Samples, Utterance, Waveform
@@ -83,8 +83,8 @@ def run_once(pipeline: Pipeline, waveform: Waveform, reference: Embedding) -> tu
     watch = CpuStopwatch()
     with watch.stage("prepare"):
         utterance = pipeline.prepare(waveform)
-    embedding = pipeline.judges.embed(utterance, watch)
-    pipeline.judges.examine(utterance, embedding, reference, watch)
+    voice = pipeline.judges.hear(utterance, watch)
+    pipeline.judges.examine(utterance, voice, reference, watch)
     with watch.stage("units"):
         pipeline.units(utterance, CODEBOOK)
     return watch, utterance
@@ -120,20 +120,18 @@ def measure(
 
 
 def count_features(pipeline: Pipeline, utterance: Utterance) -> dict[str, int]:
-    """How many values each stage feeds to its model for ``utterance``."""
+    """How many values each stage feeds to its model for ``utterance``; consistency compares embeddings."""
     judges = pipeline.judges
-    parameters = judges.consistency
     windows = len(judges.spoofing.windows(utterance.samples))
     window = round((judges.spoofing.card.window_seconds or 0) * SAMPLE_RATE)
     frames = deep_speaker_fbank(utterance.net_speech())
-    speech_seconds = len(utterance.net_speech()) / SAMPLE_RATE
-    slices = 1 + max(0, int((speech_seconds - parameters.window_seconds) / parameters.hop_seconds))
+    voice = judges.hear(utterance, Stopwatch())
     return {
         "prepare": len(utterance.samples),
         "identity": frames.size,
         "spoofing": windows * window,
         "liveness": int(pipeline.judges.liveness.card.inputs["features"][-1]),
-        "consistency": slices * round(parameters.window_seconds * 100) * frames.shape[1],
+        "consistency": voice.before.size + voice.after.size,
         "fusion": 3,
         "units": len(utterance.samples),
     }

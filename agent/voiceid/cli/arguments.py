@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from voiceid.cli.asking import confirmed
 from voiceid.cli.output import progress, stderr
-from voiceid.errors import AudioError
 
 if TYPE_CHECKING:
     from voiceid.types import Waveform
@@ -80,21 +80,9 @@ def read_all(files: list[Path]) -> list[tuple[Path, Waveform]]:
     Raises:
         AudioError: one cannot be read.
     """
-    return [(file, read_audio(file)) for file in files]
-
-
-def read_audio(file: Path) -> Waveform:
-    """The audio of ``file``.
-
-    Raises:
-        AudioError: it cannot be read, whatever the reason.
-    """
     from voiceid.audio import read_waveform
 
-    try:
-        return read_waveform(file)
-    except OSError as error:  # as of a name that is too long to exist
-        raise AudioError(f"{file}: cannot be read ({error.strerror})") from error
+    return [(file, read_waveform(file)) for file in files]
 
 
 def record(device: str | None) -> Waveform:
@@ -127,8 +115,8 @@ def decode_bytes(text: str, what: str, *, least: int = 1) -> bytes:
 
 def confirm(question: str, yes: bool) -> None:
     """Ask on the terminal; ``--yes`` answers."""
-    if not yes:
-        typer.confirm(question, abort=True, err=True)
+    if not yes and not confirmed(question):
+        raise typer.Abort
 
 
 def encode_bytes(data: bytes) -> str:

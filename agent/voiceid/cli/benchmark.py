@@ -10,7 +10,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from voiceid.cli.context import command_app, context_of
+from voiceid.cli.context import Context, command_app, context_of
 from voiceid.cli.output import plain, progress
 
 if TYPE_CHECKING:
@@ -41,6 +41,19 @@ def benchmark(
             metavar="PATH", help="Another model to time in turn, as the official AASIST-L.", show_default=False
         ),
     ] = None,
+    service: Annotated[
+        bool, typer.Option("--service", help="Measure a resident daemon instead, on speech in real time.")
+    ] = False,
+    minutes: Annotated[
+        float,
+        typer.Option(
+            metavar="N",
+            min=0,
+            max=10_000,
+            help="With --service: also use it so long and watch its memory.",
+            show_default=False,
+        ),
+    ] = 0.0,
 ) -> None:
     """Measure every stage for 1, 2, 3, 5 and 10 s of real speech, with one thread and with all.
 
@@ -52,8 +65,21 @@ def benchmark(
     voiceid benchmark me-1.wav me-2.wav --json > before.json
 
     voiceid benchmark me-1.wav me-2.wav --compare before.json
+
+    With --service, a daemon of its own with a temporary vault hears commands through a pipe in the microphone's place:
+    time from the call to the first event and from the end of speech to the answer, processor time and memory while
+    nobody speaks, claims a second, lost audio.
+
+    voiceid benchmark --service me-1.wav me-2.wav me-3.wav --minutes 10 --json
     """
     context = context_of(ctx)
+    if service and (compare or reference_onnx):
+        raise typer.BadParameter("cannot be combined with --compare or --reference-onnx", param_hint="--service")
+    if minutes and not service:
+        raise typer.BadParameter("needs --service", param_hint="--minutes")
+    if service:
+        _service(context, files or [], quick=quick, minutes=minutes)
+        return
     settings = context.settings()
     with progress("starting") as bar:
         from voiceid.benchmark.run import compare as compare_reports
@@ -67,6 +93,18 @@ def benchmark(
         )
     ratios = compare_reports(report, previous) if previous else None
     context.emit({**plain(report), **({"compared": ratios} if ratios else {})}, *_render(report, ratios))
+
+
+def _service(context: Context, files: list[Path], *, quick: bool, minutes: float) -> None:
+    settings = context.settings()
+    with progress("starting") as bar:
+        from voiceid.benchmark.service import run_service_benchmark
+        from voiceid.benchmark.speech import find_speech
+        from voiceid.cli.benchmark_service import render
+
+        bar.set_total(5 + bool(minutes))
+        report = run_service_benchmark(settings, find_speech(files), quick=quick, minutes=minutes, on_step=bar.advance)
+    context.emit(plain(report), *render(report))
 
 
 def _render(report: Report, ratios: dict[str, float] | None) -> list[RenderableType]:

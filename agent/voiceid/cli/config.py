@@ -8,14 +8,15 @@ from rich.text import Text
 from voiceid.cli.config_file import to_toml
 from voiceid.cli.context import command_app, context_of
 from voiceid.cli.output import progress
-from voiceid.settings import default_config_path
+from voiceid.errors import AudioError, SettingsError
+from voiceid.settings import Settings, default_config_path
 
 app = command_app("Show and check the configuration.")
 
 
 @app.command()
 def show(ctx: typer.Context) -> None:
-    """Show the settings in force, defaults included, as a configuration file (TOML)."""
+    """Show the settings in force as a configuration file (TOML): every key, also those not set."""
     context = context_of(ctx)
     settings = context.settings()
     context.emit(settings, Text(f"# from {_source(ctx)}\n\n{to_toml(settings)}"))
@@ -23,9 +24,11 @@ def show(ctx: typer.Context) -> None:
 
 @app.command()
 def check(ctx: typer.Context) -> None:
-    """Check every key and value, and that the models named there exist, are sound and fit their roles."""
+    """Check every key and value, that they go together, and that what they name is there and sound: the models, the
+    wake word, the recording that takes the microphone's place."""
     context = context_of(ctx)
     settings = context.settings()
+    _check_activation(settings)
     with progress("loading models"):
         from voiceid.pipeline import Pipeline
 
@@ -34,6 +37,18 @@ def check(ctx: typer.Context) -> None:
         {"ok": True, "source": _source(ctx), "operating_point": settings.models.operating_point},
         Text(f"ok: {_source(ctx)}; operating point {settings.models.operating_point}"),
     )
+
+
+def _check_activation(settings: Settings) -> None:
+    from voiceid.activation import make_activation
+    from voiceid.audio.file_source import FileSource
+
+    make_activation(settings.activation)
+    if settings.activation.kind == "file" and settings.activation.file is not None:
+        try:
+            FileSource(settings.activation.file)
+        except AudioError as error:
+            raise SettingsError(f"[activation] file: {error}; make it, or choose another kind") from error
 
 
 def _source(ctx: typer.Context) -> str:

@@ -48,14 +48,20 @@ def set_key(path: Path, section: str, key: str, value: str) -> None:
 
 
 def to_toml(settings: Settings) -> str:
-    """``settings`` as a configuration file that would give them."""
-    sections = []
+    """``settings`` as a configuration file that would give them: every key, with the default where it has another."""
+    sections, defaults = [], Settings()
     for section in dataclasses.fields(settings):
-        values = getattr(settings, section.name)
-        pairs = ((f.name, getattr(values, f.name)) for f in dataclasses.fields(values))
-        lines = [f"{name} = {_literal(value)}" for name, value in pairs if value is not None]
+        values, usual = getattr(settings, section.name), getattr(defaults, section.name)
+        lines = (_line(f.name, getattr(values, f.name), getattr(usual, f.name)) for f in dataclasses.fields(values))
         sections.append("\n".join([f"[{section.name}]", *lines]))
     return "\n\n".join(sections)
+
+
+def _line(key: str, value: Any, default: Any) -> str:
+    if value is None:
+        return f"# {key} (not set)"
+    usual = "(not set)" if default is None else _literal(default)
+    return f"{key} = {_literal(value)}" + ("" if value == default else f"  # default: {usual}")
 
 
 def _literal(value: Any) -> str:

@@ -28,14 +28,13 @@ from voiceid.cli.arguments import (
 from voiceid.cli.context import Context, command_app, context_of
 from voiceid.cli.decisions import decision_json, headline, reasons
 from voiceid.cli.exit_codes import ExitCode, code_of_outcome
-from voiceid.cli.loading import load_pipeline, open_vault, open_vault_and_key
+from voiceid.cli.loading import load_pipeline, open_vault, open_vault_and_key, warn
 from voiceid.cli.output import plain, progress
 from voiceid.cli.remote import daemon, emit_answer, hand_over, hear, refuse_device
 from voiceid.output_file import check_file, write_file
 
 if TYPE_CHECKING:
     from voiceid.credentials.authenticator import Registered
-    from voiceid.credentials.credential import Credential
     from voiceid.service.client import Client
 
 app = command_app("List, register and revoke a user's credentials.")
@@ -58,10 +57,14 @@ class HyphenatedId(TyperCommand):
 def list_credentials(
     ctx: typer.Context, name: Annotated[str | None, typer.Argument(metavar="[NAME]", show_default=False)] = None
 ) -> None:
-    """List the credentials of user NAME, or of everybody."""
+    """List the credentials of user NAME, or of everybody; those that cannot be read are warned of."""
     context = context_of(ctx)
     with daemon(context) as client:
-        rows = client.call("credentials.list", user=name)["credentials"] if client else _local_rows(context, name)
+        found = client.call("credentials.list", user=name) if client else _local_list(context, name)
+    for user, count in found.get("damaged", {}).items():
+        advice = f"'voiceid credentials revoke {user} --damaged' removes them"
+        warn(f"{count} credentials of {user!r} cannot be read; {advice}")
+    rows = found["credentials"]
     table = Table("user", "relying party", Column("credential id", overflow="fold"), box=None)
     for row in rows:
         table.add_row(Text(row["user"]), row["relying_party"], row["credential_id"])
@@ -143,12 +146,18 @@ def revoke(
     ctx: typer.Context,
     name: Name,
     credential_id: Annotated[
-        str, typer.Argument(metavar="CREDENTIAL", help="Credential id, as listed.", show_default=False)
-    ],
+        str | None, typer.Argument(metavar="[CREDENTIAL]", help="Credential id, as listed.", show_default=False)
+    ] = None,
+    damaged: Annotated[bool, typer.Option("--damaged", help="All that cannot be read, instead of one.")] = False,
     yes: Yes = False,
 ) -> None:
     """Revoke a credential of user NAME: it can never sign again. Tell the relying party, too."""
     context = context_of(ctx)
+    if (credential_id is not None) == damaged:
+        raise typer.BadParameter("give either a CREDENTIAL or --damaged")
+    if credential_id is None:
+        _revoke_damaged(context, name, yes)
+        return
     identifier = decode_bytes(credential_id, "CREDENTIAL")
     question = f"Revoke {credential_id[:24]}... of {name!r} for good?"
     with daemon(context) as client:
@@ -159,14 +168,30 @@ def revoke(
             vault = open_vault(context.settings())
             vault.load_template(name)
             confirm(question, yes)
-            facts = plain(_facts(name, vault.delete_credential(name, identifier)))
+            facts = plain(vault.delete_credential(name, identifier).facts(name))
     context.emit(facts, Text(f"revoked a credential of {name} at {facts['relying_party']}"))
 
 
-def _local_rows(context: Context, name: str | None) -> list[dict[str, Any]]:
+def _revoke_damaged(context: Context, name: str, yes: bool) -> None:
+    question = f"Remove every credential of {name!r} that cannot be read?"
+    with daemon(context) as client:
+        if client is not None:
+            confirm(question, yes)
+            removed = client.call("credentials.revoke_damaged", user=name)["removed"]
+        else:
+            vault = open_vault(context.settings())
+            vault.load_template(name)
+            confirm(question, yes)
+            removed = vault.delete_damaged_credentials(name)
+    context.emit({"name": name, "removed": removed}, Text(f"removed {removed} damaged credentials of {name}"))
+
+
+def _local_list(context: Context, name: str | None) -> dict[str, Any]:
     vault = open_vault(context.settings())
     names = [name] if name else [user.name for user in vault.list_users()]
-    return [plain(_facts(user, credential)) for user in names for credential in vault.credentials(user)]
+    damaged = {user: count for user in names if (count := vault.damaged_credentials(user))}
+    rows = [plain(credential.facts(user)) for user in names for credential in vault.credentials(user)]
+    return {"credentials": rows, "damaged": damaged}
 
 
 def _registered_remotely(
@@ -175,28 +200,18 @@ def _registered_remotely(
     if "registration" not in result:
         return emit_answer(context, result, name)
     credential, text = result["credential"], json.dumps(result["registration"], indent=2)
-    if output is not None:
-        try:
-            write_file(output, text.encode() + b"\n")
-        except OSError:  # nobody will ever know of it
-            identifier = decode_bytes(credential["credential_id"], "credential")
-            client.call("credentials.revoke", user=name, credential_id=identifier)
-            raise
     written = f"registered {name} at {credential['relying_party']}: {output}" if output else text
     facts = {**credential, "registration": result["registration"], "output": output}
-    context.emit(facts, Text(written))
+    try:
+        if output is not None:
+            write_file(output, text.encode() + b"\n")
+        context.emit(facts, Text(written))
+    except (OSError, SystemExit):  # nobody will ever know of it; Rich ends the process at a closed pipe
+        identifier = decode_bytes(credential["credential_id"], "credential")
+        client.call("credentials.revoke", user=name, credential_id=identifier)
+        raise
     return ExitCode.ACCEPTED
 
 
 def _registration(user: str, registered: Registered, output: Path | None) -> dict[str, object]:
-    return {**_facts(user, registered.credential), "registration": registered.response, "output": output}
-
-
-def _facts(user: str, credential: Credential) -> dict[str, object]:
-    return {
-        "user": user,
-        "relying_party": credential.rp_id,
-        "credential_id": credential.credential_id,
-        "user_handle": credential.user_handle,
-        "created": credential.created,
-    }
+    return {**registered.credential.facts(user), "registration": registered.response, "output": output}

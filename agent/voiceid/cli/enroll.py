@@ -40,7 +40,7 @@ def enroll(
     context = context_of(ctx)
     with daemon(context) as client:
         if client is not None:
-            made = enrol_remotely(client, name, files or [], microphone, device)
+            made = enrol_remotely(client, context, name, files or [], microphone, device)
             context.emit({"name": made["user"], "enrolled": True, **made}, enrolled(made))
             return
     settings = context.settings()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import sys
@@ -22,6 +23,12 @@ _ADVICE = {
 def report(error: BaseException, code: ExitCode, *, as_json: bool) -> ExitCode:
     """Write ``error`` to standard error and return ``code``."""
     message = describe(error, code)
+    with contextlib.suppress(BrokenPipeError, SystemExit):  # nobody reads it: Rich ends the process then
+        _write(error, code, message, as_json=as_json)
+    return code
+
+
+def _write(error: BaseException, code: ExitCode, message: str, *, as_json: bool) -> None:
     if as_json:
         detail = {
             "type": type(error).__name__,
@@ -34,7 +41,6 @@ def report(error: BaseException, code: ExitCode, *, as_json: bool) -> ExitCode:
         console = stderr()
         console.print("error:", style="bold red", end=" ")
         console.print(message, markup=False, soft_wrap=True)
-    return code
 
 
 def describe(error: BaseException, code: ExitCode) -> str:

@@ -14,6 +14,7 @@ from voiceid.errors import (
     MissingPackageError,
     ModelError,
     NoSpeechError,
+    PinError,
     ServiceError,
     SettingsError,
     UnknownUserError,
@@ -37,7 +38,7 @@ class ExitCode(IntEnum):
     INTERNAL = 1, "a fault in voiceid itself"
     USAGE = 2, "wrong command, option or argument"
 
-    REJECTED = 10, "not the target speaker; for identify: unknown"
+    REJECTED = 10, "not the target speaker; for identify: unknown, or not clearly one user"
     SPOOF = 11, "artificial speech"
     REPLAY = 12, "speech that is not live"
     INCONSISTENT = 13, "speaker or authenticity changes inside the utterance"
@@ -60,7 +61,9 @@ class ExitCode(IntEnum):
     CHECK_FAILED = 30, "doctor found a problem"
     DECLINED = 31, "not confirmed"
     SERVICE = 32, "the daemon cannot be reached, cannot start, or refused the request"
+    PIN = 33, "a PIN that cannot be used, set or cleared"
     INTERRUPTED = 130, "interrupted from the keyboard"
+    CLOSED_PIPE = 141, "nobody reads standard output any more, as after 'head'"
 
 
 _OF_ERROR: dict[type[BaseException], ExitCode] = {
@@ -76,6 +79,7 @@ _OF_ERROR: dict[type[BaseException], ExitCode] = {
     EnvelopeError: ExitCode.ENVELOPE,
     MissingPackageError: ExitCode.MISSING_PACKAGE,
     ClockError: ExitCode.SYSTEM,
+    PinError: ExitCode.PIN,
     ServiceError: ExitCode.SERVICE,
     OSError: ExitCode.SYSTEM,
     MemoryError: ExitCode.SYSTEM,

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from voiceid.cli.arguments import read_audio
 from voiceid.cli.context import command_app, context_of
 from voiceid.cli.decisions import decision_json, headline, reasons, scores, timings
 from voiceid.cli.loading import load_pipeline, open_vault
@@ -49,6 +48,7 @@ def explain(
     """
     context = context_of(ctx)
     settings = context.settings()
+    from voiceid.audio import read_waveform
     from voiceid.plotting import check_matplotlib, plot_decision
 
     if plot is not None:
@@ -57,7 +57,7 @@ def explain(
             raise typer.BadParameter(f"--plot {str(plot)!r}: end the name with one of {', '.join(PICTURES)}")
         check_file(plot)
     template = open_vault(settings).load_template(user) if user else None
-    waveform = read_audio(file)
+    waveform = read_waveform(file)
     pipeline = load_pipeline(settings)
     with progress("judging"):
         if template is None:
@@ -88,8 +88,8 @@ def _against_itself(pipeline: Pipeline, waveform: Waveform) -> tuple[Decision, U
     if not utterance.quality.usable:
         return inconclusive(utterance.quality), utterance
     watch = Stopwatch()
-    own = pipeline.judges.embed(utterance, watch)
-    judgement = pipeline.judges.examine(utterance, own, own, watch)
+    own = pipeline.judges.hear(utterance, watch)
+    judgement = pipeline.judges.examine(utterance, own, own.whole, watch)
     decision = decide(utterance.quality, judgement.evidence, judgement.voiceid, judgement.voiceid_threshold)
     decision = replace(decision, voiceid=None, voiceid_threshold=None, timings=watch.timings())
     if decision.outcome in (Outcome.ACCEPTED, Outcome.REJECTED):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import importlib
 import io
 import os
@@ -87,9 +86,8 @@ class RootGroup(TyperGroup):
             code = report(error, ExitCode.USAGE, as_json=as_json)
         except typer.Abort:
             code = report(typer.Abort("not confirmed"), ExitCode.DECLINED, as_json=as_json)
-        except SystemExit:  # how Click and Rich end where nobody reads standard output any more
-            gone = BrokenPipeError(errno.EPIPE, "closed before all of the result was written", "standard output")
-            code = report(gone, ExitCode.SYSTEM, as_json=as_json)
+        except (SystemExit, BrokenPipeError):  # how Click and Rich end where nobody reads standard output any more
+            code = ExitCode.CLOSED_PIPE
         except Exception as error:
             if os.environ.get("VOICEID_DEBUG"):
                 raise

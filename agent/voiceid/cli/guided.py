@@ -17,18 +17,16 @@ from voiceid.cli.loading import warn
 from voiceid.cli.output import plain, progress, stderr
 from voiceid.cli.remote import hand_over, hear, refuse_device
 from voiceid.errors import EnrolmentError
+from voiceid.settings import MAX_RECORDINGS
 from voiceid.wall_clock import unix_seconds
 
 if TYPE_CHECKING:
-    from voiceid.enrolment.enrol import EnrolmentFeedback, EnrolmentResult, EnrolmentSession
+    from voiceid.enrolment.enrol import EnrolmentResult, EnrolmentSession
     from voiceid.enrolment.template import Template
     from voiceid.enrolment.vault import Vault
     from voiceid.service.client import Client
     from voiceid.settings import Settings
     from voiceid.types import Waveform
-
-MAX_RECORDINGS = 20
-"""Utterances that are recorded before a microphone enrolment gives up."""
 
 
 def check_storing(vault: Vault) -> None:
@@ -91,18 +89,48 @@ def finish(session: EnrolmentSession, name: str, utterances: list[dict[str, Any]
 
 
 def enrol_remotely(
-    client: Client, name: str, files: list[Path], microphone: bool, device: str | None, *, replace: bool = False
+    client: Client,
+    context: Context,
+    name: str,
+    files: list[Path],
+    microphone: bool,
+    device: str | None,
+    *,
+    replace: bool = False,
 ) -> dict[str, Any]:
     """Let the daemon enrol ``name``; feedback on each utterance goes to standard error. Returns what it made.
 
     Raises:
         AudioError: a file cannot be read.
+        RemoteError: it refused; incomplete with ``--json``, the feedback on each utterance is written first.
     """
+    from voiceid.service.client import RemoteError
+    from voiceid.service.schema import Fault
+
     refuse_device(device)
     if bool(files) == microphone:
         raise typer.BadParameter("give either audio files or --microphone")
-    recordings = [waveform for _, waveform in read_all(files)]
-    result = client.call("enrol", _hear, user=name, replace=replace, audio=hand_over(client, recordings))
+    recordings = read_all(files)
+    heard: list[dict[str, Any]] = []
+
+    def listen(event: str, params: dict[str, Any]) -> None:
+        if event != "enrol.progress":
+            hear(event, params)
+            return
+        source = str(recordings[len(heard)][0]) if recordings else f"utterance {len(heard) + 1}"
+        heard.append({"source": source, **{key: value for key, value in params.items() if key != "request"}})
+        stderr().print(_line(source, params["accepted"], params["message"], params["progress"]), soft_wrap=True)
+
+    handed = hand_over(client, [waveform for _, waveform in recordings])
+    try:
+        result = client.call("enrol", listen, user=name, replace=replace, audio=handed)
+    except RemoteError as error:
+        if error.fault is Fault.ENROLMENT and heard and context.json:
+            context.emit({"name": name, "enrolled": False, "progress": heard[-1]["progress"], "utterances": heard})
+        raise
+    if left := [str(path) for path, _ in recordings[len(heard) :]]:
+        warn(f"not looked at, since an enrolment takes {MAX_RECORDINGS} recordings: {', '.join(left)}")
+    result["utterances"] = heard
     for other in result.get("similar", ()):
         warn(f"{name!r} and {other!r} sound alike: either may be accepted as the other; prefer a PIN beside the voice")
     return result
@@ -114,17 +142,9 @@ def enrolled(facts: dict[str, Any]) -> Text:
     return Text.assemble(("enrolled", "bold green"), f"  {facts['user']} from {speech}")
 
 
-def _hear(name: str, params: dict[str, Any]) -> None:
-    if name != "enrol.progress":
-        hear(name, params)
-        return
-    word = "taken" if params["accepted"] else f"refused: {params['message']}"
-    stderr().print(f"{params['progress']:>4.0%}  {word}", markup=False)
-
-
 def _judge(session: EnrolmentSession, source: str, waveform: Waveform, console: Console) -> dict[str, Any]:
     feedback = session.add(waveform)
-    console.print(_line(source, feedback), soft_wrap=True)
+    console.print(_line(source, feedback.accepted, feedback.message, feedback.progress), soft_wrap=True)
     return {"source": source, **plain(feedback)}
 
 
@@ -139,10 +159,10 @@ def _from_microphone(session: EnrolmentSession, device: str | None) -> Iterator[
     )
 
 
-def _line(source: str, feedback: EnrolmentFeedback) -> Text:
-    text = Text(f"{feedback.progress:>4.0%}  ", style="bold")
-    text.append("taken   " if feedback.accepted else "refused ", style="green" if feedback.accepted else "red")
+def _line(source: str, accepted: bool, message: str, progress: float) -> Text:
+    text = Text(f"{progress:>4.0%}  ", style="bold")
+    text.append("taken   " if accepted else "refused ", style="green" if accepted else "red")
     text.append(source, style="default")
-    if not feedback.accepted:
-        text.append(f": {feedback.message}", style="default")
+    if not accepted:
+        text.append(f": {message}", style="default")
     return text

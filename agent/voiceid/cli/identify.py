@@ -23,7 +23,8 @@ def identify(
     """Find out which enrolled user is speaking, or that it is [bold]unknown[/].
 
     The set is open: the best match must pass every check, and a stricter identity threshold the more users there are.
-    Exit code 0 only for a known speaker; 10 for unknown.
+    Where two users pass and score about the same, as with the same voice enrolled twice, both are named and none is
+    chosen: use [bold]voiceid verify NAME[/] then. Exit code 0 only for a known speaker; 10 for unknown or ambiguous.
 
     Examples:
 
@@ -45,9 +46,13 @@ def identify(
             table.add_row(Text(name), f"{llr:+.2f}")
     candidates = [{"name": name, "llr": llr} for name, llr in result.candidates]
     context.emit(
-        decision_json(result.decision, name=result.name, candidates=candidates),
-        headline(result.decision, result.name or "unknown"),
+        decision_json(result.decision, name=result.name, candidates=candidates, ambiguous=result.ambiguous),
+        headline(result.decision, result.name or _unknown(result.ambiguous)),
         reasons(result.decision),
         table,
     )
     return code_of_outcome(result.decision.outcome)
+
+
+def _unknown(ambiguous: tuple[str, ...]) -> str:
+    return f"ambiguous: {' or '.join(ambiguous)}; name one with 'voiceid verify'" if ambiguous else "unknown"

@@ -112,18 +112,22 @@ def use(
     from voiceid.models.store import card_path, shipped_folder, verify_model
 
     config = context.config or default_config_path()
-    if config.exists():
-        context.settings()
+    settings = context.settings() if config.exists() else Settings()
     path = card_path(card).resolve()
     found = read_card(path)
     Session(verify_model(found, path.parent))
+    facts = {"role": found.role, "name": found.name, "path": path, "config": config}
+    if card_path(getattr(settings.models, found.role)).resolve() == path:
+        text = f"{found.role}: {found.name} {found.version} is in use already; nothing changes"
+        context.emit({**facts, "changed": False}, Text(text))
+        return
     shipped = path.parent == shipped_folder().resolve()
     set_key(config, "models", found.role, path.stem if shipped else str(path))
     load_settings(config)
     if found.role == "identity":
         warn("users enrolled with another identity model must be enrolled again: 'voiceid users reenroll'")
     context.emit(
-        {"role": found.role, "name": found.name, "path": path, "config": config},
+        {**facts, "changed": True},
         Text(f"{found.role}: {found.name} {found.version} (in {config})"),
     )
 

@@ -35,11 +35,12 @@ def settle_streams() -> None:
 
 
 def drop_unwritten() -> None:
-    """Give up what standard output does not take: Python would try again at its end, and exit with 120."""
-    try:
-        sys.stdout.flush()
-    except (OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    """Give up what standard output or error does not take: Python would try again at its end, and exit with 120."""
+    for stream, descriptor in ((sys.stdout, 1), (sys.stderr, 2)):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
 
 
 def stdout() -> Console:

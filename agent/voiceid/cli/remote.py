@@ -21,6 +21,7 @@ from voiceid.errors import (
     EnrolmentError,
     ModelError,
     NoSpeechError,
+    PinError,
     ServiceError,
     SettingsError,
     UnknownUserError,
@@ -46,6 +47,7 @@ def daemon(context: Context) -> Iterator[Client | None]:
     Raises:
         ServiceError: it runs, but this user may not connect.
         VoiceIdError: what it refused, as the error that the command itself would have raised.
+        BadParameter: an argument has an impossible value.
     """
     client = _connect(context)
     if client is None:
@@ -87,10 +89,14 @@ def translated() -> Iterator[None]:
         Fault.VAULT: VaultError,
         Fault.MODEL: ModelError,
         Fault.SETTINGS: SettingsError,
+        Fault.PIN: PinError,
+        Fault.PRESENT_PIN: PinError,
     }
     try:
         yield
     except RemoteError as error:
+        if error.fault is Fault.INVALID_PARAMS:
+            raise typer.BadParameter(str(error)) from error
         raise errors.get(error.fault, ServiceError)(str(error)) from error
 
 
@@ -118,10 +124,11 @@ def emit_answer(context: Context, result: dict[str, Any], name: str, *lines: str
     detail = result.get("detail", {})
     outcome = detail.get("outcome", _OUTCOMES[result["answer"]])
     code = code_of_outcome(outcome)
-    value = {"name": name, **facts, "answer": result["answer"], "decision": result["decision"], **detail}
+    lock = {key: result[key] for key in ("retry_after",) if key in result}
+    value = {"name": name, **facts, "answer": result["answer"], **lock, "decision": result["decision"], **detail}
     headline = Text(result["answer"].replace("_", " "), style=STYLES.get(outcome, "bold red"))
     headline.append(f"  {name}", style="bold")
-    reasons = "\n".join(f"  {reason}" for reason in detail.get("reasons", ()))
+    reasons = "\n".join(f"  {reason}" for reason in (*detail.get("reasons", ()), *_lock_lines(lock, name)))
     context.emit({**value, "exit_code": int(code)}, headline, Text(reasons), _scores(detail), *lines)
     return code
 
@@ -144,6 +151,15 @@ def _connect(context: Context) -> Client | None:
     from voiceid.service.client import Client
 
     return Client(path)
+
+
+def _lock_lines(lock: dict[str, int], name: str) -> list[str]:
+    """What to do about a lock, where the daemon tells how long it lasts."""
+    if not lock:
+        return []
+    if not lock["retry_after"]:
+        return [f"only an admin can end it: 'voiceid lockout reset {name}'"]
+    return [f"try again in {lock['retry_after']} s; a PIN, where there is one, ends it: 'voiceid pin enter {name}'"]
 
 
 def _scores(detail: dict[str, Any]) -> Table | str:

@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 import typer
 from rich.text import Text
 
-from voiceid.cli.arguments import read_audio
 from voiceid.cli.context import command_app, context_of
 from voiceid.cli.output import progress, stderr
+from voiceid.errors import NoSpeechError
 
 app = command_app()
 
@@ -20,10 +20,12 @@ def units(
     ctx: typer.Context,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Recording: WAV, FLAC or OGG.", show_default=False)],
     codebook: Annotated[Literal["50", "100", "200"], typer.Option(help="Number of different units.")] = "100",
+    force: Annotated[bool, typer.Option("--force", help="Take also what is no usable speech, as silence.")] = False,
 ) -> None:
     """Turn FILE into discrete units: what was said, with little of who said it.
 
     One number every 10 ms over the trimmed utterance. This is what a relying party is sent, packed by its profile.
+    What other commands call inconclusive (silent, too short, quiet, clipped or noisy) is refused with exit code 14.
 
     Example:
 
@@ -32,12 +34,16 @@ def units(
     context = context_of(ctx)
     settings = context.settings()
     with progress("tokenising"):
-        from voiceid.audio import prepare
+        from voiceid.audio import prepare, read_waveform
         from voiceid.models.store import find_model
+        from voiceid.scoring.policy import describe_faults
         from voiceid.units.packing import UnitSequence, bits_per_second, merge_runs
         from voiceid.units.tokenizer import Tokenizer
 
-        utterance = prepare(read_audio(file), settings.quality)
+        utterance = prepare(read_waveform(file), settings.quality)
+        if not utterance.quality.usable and not force:
+            faults = "; ".join(describe_faults(utterance.quality))
+            raise NoSpeechError(f"{file}: no usable speech ({faults}); --force gives units all the same")
         tokenizer = Tokenizer(find_model(settings.models.units, "units"), threads=settings.models.threads)
         found = tokenizer.encode(utterance.samples, codebook=int(codebook))
     merged, durations = merge_runs(found.tolist())

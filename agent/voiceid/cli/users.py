@@ -21,6 +21,7 @@ from voiceid.wall_clock import show_moment
 
 if TYPE_CHECKING:
     from voiceid.enrolment.vault import Vault
+    from voiceid.service.client import Client
 
 app = command_app("List, show, delete and re-enrol users.")
 
@@ -46,20 +47,18 @@ def list_users(ctx: typer.Context) -> None:
 
 @app.command()
 def show(ctx: typer.Context, name: Name) -> None:
-    """Show what is stored of user NAME (no audio is, and the template is not shown)."""
+    """Show what is stored of user NAME (no audio is, and the template is not shown).
+
+    With ``--json`` as in [bold]users list[/], and the credentials as in [bold]credentials list[/].
+    """
     context = context_of(ctx)
     with daemon(context) as client:
         shown = client.call("users.show", user=name) if client else _local_user(context, name)
-    user, credentials = shown["user"], [_summary(credential) for credential in shown["credentials"]]
-    facts = {
-        "name": user["name"],
-        "enrolled": show_moment(user["created"]),
-        **{key: user[key] for key in ("utterance_count", "net_speech", "model_name", "model_sha256", "owner_uid")},
-    }
+    user, credentials = shown["user"], shown["credentials"]
     table = Table.grid(padding=(0, 2))
-    for key, value in facts.items():
+    for key, value in {**user, "created": show_moment(user["created"])}.items():
         table.add_row(key.replace("_", " "), Text(str(value)))
-    context.emit({**facts, "credentials": credentials}, table, _credential_lines(credentials))
+    context.emit({**user, "credentials": credentials}, table, _credential_lines(credentials))
 
 
 @app.command()
@@ -68,21 +67,19 @@ def delete(ctx: typer.Context, name: Name, yes: Yes = False) -> None:
     context = context_of(ctx)
     with daemon(context) as client:
         if client is not None:
-            credentials = client.call("credentials.list", user=name)["credentials"]
-            stderr().print(_credential_lines([_summary(c) for c in credentials]), soft_wrap=True)
+            stderr().print(_remote_credentials_or_damage(client, name), soft_wrap=True)
             confirm(f"Delete {name!r} for good?", yes)
             report = client.call("users.delete", user=name)["report"]
         else:
             vault = open_vault(context.settings())
             stderr().print(_credentials_or_damage(vault, name), soft_wrap=True)
             confirm(f"Delete {name!r} for good?", yes)
-            report = plain(vault.delete_user(name))
+            report = plain(vault.delete_user(name).facts())
     removed = (
         f"{len(report['credentials'])} credentials, {report['counters']} counters, {report['files']} files in all"
         f"{', some of them damaged' if report['unreadable'] else ''}"
     )
-    facts = {**report, "credentials": [_summary(credential) for credential in report["credentials"]]}
-    context.emit(facts, Text(f"deleted {report['name']}: {removed}"))
+    context.emit(report, Text(f"deleted {report['name']}: {removed}"))
 
 
 @app.command()
@@ -105,11 +102,10 @@ def reenroll(
     context = context_of(ctx)
     with daemon(context) as client:
         if client is not None:
-            credentials = [_summary(c) for c in client.call("credentials.list", user=name)["credentials"]]
+            credentials = client.call("credentials.list", user=name)["credentials"]
             stderr().print(_credential_lines(credentials), soft_wrap=True)
             confirm(f"Enrol {name!r} anew and lose {len(credentials)} credentials?", yes)
-            made = enrol_remotely(client, name, files or [], microphone, device, replace=True)
-            made["ended_credentials"] = [_summary(credential) for credential in made["ended_credentials"]]
+            made = enrol_remotely(client, context, name, files or [], microphone, device, replace=True)
             context.emit({"name": made["user"], "enrolled": True, **made}, enrolled(made))
             return
     settings = context.settings()
@@ -117,7 +113,7 @@ def reenroll(
     recordings = read_all(files or [])
     vault = open_vault(settings)
     check_storing(vault)
-    former, credentials = vault.load_template(name), [_summary(plain(c)) for c in vault.credentials(name)]
+    former, credentials = vault.load_template(name), [plain(c.facts(name)) for c in vault.credentials(name)]
     stderr().print(_credential_lines(credentials), soft_wrap=True)
     confirm(f"Enrol {name!r} anew and lose {len(credentials)} credentials?", yes)
     session = start_session(settings, [t for t in all_templates(vault) if t.user_id != former.user_id])
@@ -128,7 +124,7 @@ def reenroll(
         {
             "name": former.name,
             "enrolled": True,
-            "ended_credentials": [_summary(plain(c)) for c in ended],
+            "ended_credentials": [credential.facts(former.name) for credential in ended],
             "similar": result.similar,
             "utterances": utterances,
         },
@@ -145,26 +141,29 @@ def _local_users(context: Context) -> list[dict[str, Any]]:
 
 def _local_user(context: Context, name: str) -> dict[str, Any]:
     vault = open_vault(context.settings())
-    template = vault.load_template(name)
-    return {"user": template.facts(), "credentials": [plain(c) for c in vault.credentials(name)]}
-
-
-def _summary(credential: dict[str, Any]) -> dict[str, str]:
-    """What is shown of a credential, as the vault or the daemon tells it."""
-    return {
-        "relying_party": credential.get("relying_party") or credential["rp_id"],
-        "credential_id": credential["credential_id"],
-        "created": show_moment(credential["created"]),
-    }
+    user = vault.show_user(name)
+    return {"user": plain(user), "credentials": [plain(c.facts(user.name)) for c in vault.credentials(name)]}
 
 
 def _credentials_or_damage(vault: Vault, name: str) -> Text:
     try:
-        return _credential_lines([_summary(plain(credential)) for credential in vault.credentials(name)])
+        return _credential_lines([plain(credential.facts(name)) for credential in vault.credentials(name)])
     except VaultError as problem:
         return Text(f"warning: {problem}")
 
 
-def _credential_lines(credentials: list[dict[str, str]]) -> Text:
-    lines = (f"  {c['relying_party']}  {c['created']}  {c['credential_id'][:24]}..." for c in credentials)
+def _remote_credentials_or_damage(client: Client, name: str) -> Text:
+    from voiceid.service.client import RemoteError
+    from voiceid.service.schema import Fault
+
+    try:
+        return _credential_lines(client.call("credentials.list", user=name)["credentials"])
+    except RemoteError as problem:
+        if problem.fault is not Fault.VAULT:
+            raise
+        return Text(f"warning: {problem}")
+
+
+def _credential_lines(credentials: list[dict[str, Any]]) -> Text:
+    lines = (f"  {c['relying_party']}  {show_moment(c['created'])}  {c['credential_id'][:24]}..." for c in credentials)
     return Text("\n".join(["credentials:", *lines]) if credentials else "no credentials")

@@ -29,6 +29,16 @@ class Credential:
     public_key: bytes
     created: int
 
+    def facts(self, user: str) -> dict[str, Any]:
+        """What may be shown of it, a credential of ``user``: in every answer the same."""
+        return {
+            "user": user,
+            "relying_party": self.rp_id,
+            "credential_id": self.credential_id,
+            "user_handle": self.user_handle,
+            "created": self.created,
+        }
+
     def to_bytes(self) -> bytes:
         """Canonical CBOR."""
         return cbor.encode({name: getattr(self, name) for name in _FIELDS})

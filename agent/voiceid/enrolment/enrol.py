@@ -16,6 +16,7 @@ from voiceid.errors import EnrolmentError
 from voiceid.scoring.judges import Judges
 from voiceid.scoring.policy import describe_faults
 from voiceid.settings import Settings
+from voiceid.stopwatch import Stopwatch
 from voiceid.types import Quality, Utterance, Waveform
 
 
@@ -90,13 +91,13 @@ class EnrolmentSession:
             return self._refuse(EnrolmentFault.SOUNDS_SYNTHETIC, "sounds synthetic", utterance)
         if not self._judges.liveness_score(self._judges.liveness.score(utterance.samples)).passed:
             return self._refuse(EnrolmentFault.SOUNDS_REPLAYED, "sounds like a loudspeaker", utterance)
-        embedding = self._judges.identity.embed(utterance.net_speech())
-        if not self._judges.judge_consistency(utterance, embedding)[0].passed:
+        voice = self._judges.hear(utterance, Stopwatch())
+        if not self._judges.consistency_score(voice, voice.whole).passed:
             return self._refuse(EnrolmentFault.OTHER_SPEAKER, "more than one person speaks", utterance)
-        if self._embeddings and not self._same_speaker(embedding):
+        if self._embeddings and not self._same_speaker(voice.whole):
             message = "another speaker than before; if the first recordings were of someone else, start again"
             return self._refuse(EnrolmentFault.OTHER_SPEAKER, message, utterance)
-        self._embeddings.append(embedding)
+        self._embeddings.append(voice.whole)
         self._taken.add(digest)
         self._net_speech += utterance.quality.net_speech
         return EnrolmentFeedback(True, None, "taken", utterance.quality, self.progress)

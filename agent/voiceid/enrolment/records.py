@@ -90,7 +90,7 @@ class VaultKeys:
             VaultError: damaged, moved, or from a newer version.
         """
         if len(data) < _HEADER + _NONCE + _TAG or not data.startswith(_MAGIC):
-            raise VaultError(f"{place}: not a vault record, or cut short; {_REPAIR}")
+            raise VaultError(f"{place}: not a vault record, or cut short; {_repair(place)}")
         version, kind = data[4], data[5]
         if version > FORMAT_VERSION:
             raise newer_version(place, version)
@@ -99,7 +99,7 @@ class VaultKeys:
             payload = self._cipher.decrypt(nonce, sealed, header + place.encode())
             return Record(version, RecordKind(kind), header[6:], payload)
         except (InvalidTag, ValueError):
-            raise VaultError(f"{place}: the record is damaged or was moved here; {_REPAIR}") from None
+            raise VaultError(f"{place}: the record is damaged or was moved here; {_repair(place)}") from None
 
 
 def vault_header(version: int, check: bytes) -> bytes:
@@ -131,4 +131,8 @@ def newer_version(where: str, version: int) -> VaultError:
     )
 
 
-_REPAIR = "restore it from a backup, or delete the user and enrol again"
+def _repair(place: str) -> str:
+    """What to do about a damaged record at ``place``."""
+    if place.rpartition("/")[2].startswith(("credential-", "counter-")):
+        return "'voiceid credentials list' tells whose it is and how to remove it"
+    return "restore it from a backup, or delete the user and enrol again"

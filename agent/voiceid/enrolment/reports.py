@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from voiceid.credentials.credential import Credential
 from voiceid.enrolment.template import Template
@@ -10,13 +11,15 @@ from voiceid.enrolment.template import Template
 
 @dataclass(frozen=True, slots=True)
 class UserSummary:
-    """What may be listed of a user without touching voice data. ``created`` in Unix seconds, speech in seconds."""
+    """What may be shown of a user without touching voice data: in every answer the same. ``created`` in Unix seconds,
+    speech in seconds; ``model_sha256`` in hexadecimal."""
 
     name: str
     created: int
     net_speech: float
     utterance_count: int
     model_name: str
+    model_sha256: str
     owner_uid: int
     credential_count: int
 
@@ -29,6 +32,7 @@ class UserSummary:
             net_speech=template.net_speech,
             utterance_count=template.utterance_count,
             model_name=template.model_name,
+            model_sha256=template.model_sha256,
             owner_uid=template.owner_uid,
             credential_count=credential_count,
         )
@@ -47,3 +51,7 @@ class DeletionReport:
     """Damaged records, removed too."""
     files: int
     bytes_overwritten: int
+
+    def facts(self) -> dict[str, Any]:
+        """The report as it is shown."""
+        return {**asdict(self), "credentials": [credential.facts(self.name) for credential in self.credentials]}

@@ -129,11 +129,6 @@ class Template:
     def utterance_count(self) -> int:
         return len(self.utterances)
 
-    def facts(self) -> dict[str, Any]:
-        """What may be shown of it: no voice data."""
-        names = ("name", "created", "net_speech", "utterance_count", "model_name", "model_sha256", "owner_uid")
-        return {name: getattr(self, name) for name in names}
-
     def adapted(self, embeddings: Embedding, *, model: Card | None = None) -> Template:
         """The same enrolment matched by other utterance ``embeddings`` (n, d), as after adaptation or, with the new
         ``model``, after an upgrade to one of the same dimension.

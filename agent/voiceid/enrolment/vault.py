@@ -123,7 +123,7 @@ class Vault:
                     template = self._template_in(folder)
                 except VaultError:
                     continue
-                summaries.append(UserSummary.of(template, self._count_credentials(folder, template)))
+                summaries.append(UserSummary.of(template, len(self._current_credentials(folder, template))))
         return tuple(sorted(summaries, key=lambda summary: summary.name))
 
     def problems(self) -> tuple[str, ...]:
@@ -218,16 +218,51 @@ class Vault:
             bytes_overwritten=sum(sizes),
         )
 
-    def credentials(self, name: str) -> tuple[Credential, ...]:
-        """The credentials of ``name``'s current enrolment, oldest first.
+    def show_user(self, name: str) -> UserSummary:
+        """What may be shown of ``name``.
 
         Raises:
             UnknownUserError: not enrolled.
         """
         with self._shared():
             folder = self._user_folder(name)
-            found = [c for _, c in self._current_credentials(folder, self._template_in(folder))]
+            template = self._template_in(folder)
+            return UserSummary.of(template, len(self._current_credentials(folder, template)))
+
+    def credentials(self, name: str) -> tuple[Credential, ...]:
+        """The sound credentials of ``name``'s current enrolment, oldest first.
+
+        Raises:
+            UnknownUserError: not enrolled.
+        """
+        with self._shared():
+            folder = self._user_folder(name)
+            found = self._current_credentials(folder, self._template_in(folder)).values()
         return tuple(sorted(found, key=lambda credential: (credential.created, credential.credential_id)))
+
+    def damaged_credentials(self, name: str) -> int:
+        """How many credentials of ``name`` cannot be used, since their record or their counter cannot be read.
+
+        Raises:
+            UnknownUserError: not enrolled.
+        """
+        with self._shared():
+            return len(self._damaged_credentials(self._user_folder(name)))
+
+    def delete_damaged_credentials(self, name: str) -> int:
+        """Remove what is left of the damaged credentials of ``name``; returns how many there were.
+
+        Raises:
+            UnknownUserError: not enrolled.
+        """
+        with self._exclusive():
+            folder = self._user_folder(name)
+            damaged = self._damaged_credentials(folder)
+            for path in damaged:
+                files.shred(path)
+                files.shred(_counter_of(path))
+            files.sync_folder(folder)
+        return len(damaged)
 
     def save_credential(self, name: str, credential: Credential) -> None:
         """Store a new credential of ``name`` with its signature counter at 0.
@@ -346,34 +381,43 @@ class Vault:
         suffix = self._keys.file_name(RecordKind.CREDENTIAL, credential_id)
         return folder / f"counter-{suffix}", folder / f"credential-{suffix}"
 
-    def _current_credentials(self, folder: Path, template: Template) -> Iterator[tuple[Path, Credential]]:
+    def _current_credentials(self, folder: Path, template: Template) -> dict[Path, Credential]:
+        """The sound credentials of ``template``'s enrolment, by path: a damaged one must not hide the others."""
+        found = {}
         for path in sorted(folder.glob("credential-*")):
-            if (credential := self._current_credential(path, template)) is not None:
-                yield path, credential
-
-    def _count_credentials(self, folder: Path, template: Template) -> int:
-        """How many credentials of the current enrolment are sound: a damaged one must not hide everybody."""
-        count = 0
-        for path in folder.glob("credential-*"):
             with contextlib.suppress(VaultError):
-                count += self._current_credential(path, template) is not None
-        return count
+                record, credential = self._credential_in(path)
+                if credential.enrolment_id == template.enrolment_id and record.user_id == template.user_id:
+                    found[path] = credential
+        return found
 
-    def _current_credential(self, path: Path, template: Template) -> Credential | None:
-        """The credential in ``path``, None if it belongs to another enrolment than ``template``'s."""
+    def _credential_in(self, path: Path) -> tuple[Record, Credential]:
+        """The credential at ``path``, whose counter can be read too.
+
+        Raises:
+            VaultError: one of the two is damaged or missing.
+        """
         record = self._read(path)
-        credential = Credential.from_bytes(record.payload)
-        current = credential.enrolment_id == template.enrolment_id and record.user_id == template.user_id
-        return credential if current else None
+        self._read(_counter_of(path))
+        return record, Credential.from_bytes(record.payload)
+
+    def _damaged_credentials(self, folder: Path) -> list[Path]:
+        damaged = []
+        for path in sorted(folder.glob("credential-*")):
+            try:
+                self._credential_in(path)
+            except VaultError:
+                damaged.append(path)
+        return damaged
 
     def _drop_ended_credentials(self, folder: Path, template: Template) -> tuple[Credential, ...]:
-        current = {path for path, _ in self._current_credentials(folder, template)}
+        """Remove the credentials of other enrolments than ``template``'s; damaged ones stay."""
         ended = []
-        for path in sorted(set(folder.glob("credential-*")) - current):
-            credential = Credential.from_bytes(self._read(path).payload)
-            ended.append(credential)
-            files.shred(path)
-            files.shred(self._credential_paths(folder, credential.credential_id)[0])
+        for path in sorted(set(folder.glob("credential-*")) - set(self._current_credentials(folder, template))):
+            with contextlib.suppress(VaultError):
+                ended.append(self._credential_in(path)[1])
+                files.shred(path)
+                files.shred(_counter_of(path))
         files.sync_folder(folder)
         return tuple(ended)
 
@@ -405,6 +449,10 @@ class Vault:
             record = self._read(path)
             if record.version < FORMAT_VERSION:
                 self._write(path, migrate(record, owner_uid=owner), shred_old=True)
+
+
+def _counter_of(credential: Path) -> Path:
+    return credential.with_name(credential.name.replace("credential-", "counter-"))
 
 
 def _is_record(path: Path) -> bool:

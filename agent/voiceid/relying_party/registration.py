@@ -74,7 +74,7 @@ class Registration:
         Raises:
             EnvelopeError: keys missing or unknown, or wrong types or values.
         """
-        if set(table) != set(_JSON_FIELDS):
+        if not isinstance(table, Mapping) or set(table) != set(_JSON_FIELDS):
             raise EnvelopeError(f"registration: expected the keys {', '.join(_JSON_FIELDS)}")
         if wrong := [name for name, kind in _JSON_FIELDS.items() if type(table[name]) is not kind]:
             raise EnvelopeError(f"registration: {wrong[0]} must be {_JSON_FIELDS[wrong[0]].__name__}")

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voiceid.errors import AudioError, ModelError
-from voiceid.features.mel import deep_speaker_fbank, log_mel
+from voiceid.features.mel import HOP, deep_speaker_fbank, log_mel
 from voiceid.models.session import Session, as_float32
 from voiceid.models.store import VerifiedModel
 from voiceid.types import SAMPLE_RATE, Samples
@@ -20,6 +20,10 @@ FRONT_ENDS: dict[str, Callable[[Samples], NDArray[np.float32]]] = {
     "deep-speaker-fbank": deep_speaker_fbank,
 }
 COHORT_SUFFIX = ".cohort.npy"
+STRETCHES = "stretches"
+"""Second input of a network that embeds many stretches in one pass; see :meth:`IdentityModel.embed_stretches`."""
+POOLED = 16 * HOP
+"""Samples a frame of what such a network pools: 0.16 s, to which stretches are rounded."""
 COHORT_TOP = 100
 """Cohort scores that count on each side, unless the card's ``cohort_top`` says otherwise."""
 
@@ -31,18 +35,24 @@ class IdentityModel:
         """Load ``model``.
 
         Raises:
-            ModelError: unknown front end, not one input and one output, or a damaged cohort.
+            ModelError: unknown front end, other inputs and outputs than an identity model's, or a damaged cohort.
         """
         self.card = model.card
         if self.card.frontend not in FRONT_ENDS:
             raise ModelError(
                 f"card {self.card.name!r}: front end {self.card.frontend!r}; identity knows {', '.join(FRONT_ENDS)}"
             )
-        if len(self.card.inputs) != 1 or len(self.card.outputs) != 1:
-            raise ModelError(f"card {self.card.name!r}: an identity model has one input and one output")
+        inputs = [name for name in self.card.inputs if name != STRETCHES]
+        if len(inputs) != 1 or len(self.card.outputs) != 1:
+            raise ModelError(
+                f"card {self.card.name!r}: an identity model has one input, {STRETCHES!r} where it embeds many "
+                f"in one pass, and one output; this has {', '.join([*self.card.inputs, *self.card.outputs])}"
+            )
         self._session = Session(model, threads=threads)
         self._front_end = FRONT_ENDS[self.card.frontend]
-        (self._input,), (self._output,) = self.card.inputs, self.card.outputs
+        (self._input,), (self._output,) = inputs, self.card.outputs
+        self.one_pass = STRETCHES in self.card.inputs
+        """Whether many stretches cost no more than the whole."""
         named = any(name.endswith(COHORT_SUFFIX) for name in self.card.assets)
         self._cohort = _read_cohort(model, self.card.outputs[self._output][-1]) if named else None
         self._top = int(self.card.parameters.get("cohort_top", COHORT_TOP))
@@ -53,33 +63,66 @@ class IdentityModel:
         Raises:
             AudioError: shorter than the card's ``min_seconds``.
         """
-        if len(samples) < self.card.min_seconds * SAMPLE_RATE:
+        whole: Embedding = self.embed_stretches(samples, np.array([[0, len(samples)]]))[0]
+        return whole
+
+    def embed_stretches(self, samples: Samples, stretches: NDArray[np.int64]) -> Embedding:
+        """Embed ``stretches`` (s, 2) of levelled net speech, each from and up to a sample: float32 (s, d), unit norm.
+
+        A network with the input ``stretches`` does so in one pass, rounding to 0.16 s; another runs on each.
+
+        Raises:
+            AudioError: one is shorter than the card's ``min_seconds``.
+        """
+        shortest = int(np.min(stretches[:, 1] - stretches[:, 0]))
+        if shortest < self.card.min_seconds * SAMPLE_RATE:
             raise AudioError(
-                f"{len(samples) / SAMPLE_RATE:.2f} s of speech; "
-                f"model {self.card.name!r} needs {self.card.min_seconds} s"
+                f"{shortest / SAMPLE_RATE:.2f} s of speech; model {self.card.name!r} needs {self.card.min_seconds} s"
             )
-        features = as_float32(self._front_end(samples)[None, :, :, None])
-        embedding: Embedding = self._session.run(**{self._input: features})[self._output][0]
-        return embedding / np.float32(max(float(np.linalg.norm(embedding)), 1e-9))
+        if self.one_pass:
+            features = self._features(samples)
+            last = -(-features.shape[1] * HOP // POOLED)
+            frames = np.minimum((stretches + POOLED // 2) // POOLED, last)
+            frames[stretches[:, 1] == len(samples), 1] = last
+            inputs = {self._input: features, STRETCHES: frames}
+            embeddings = self._session.run(**inputs)[self._output]
+        else:
+            embeddings = np.concatenate(
+                [
+                    self._session.run(**{self._input: self._features(samples[start:end])})[self._output]
+                    for start, end in stretches
+                ]
+            )
+        return _unit(embeddings)
+
+    def _features(self, samples: Samples) -> NDArray[np.float32]:
+        """Front end's output as the network takes it: (1, frames, bands, 1)."""
+        return as_float32(self._front_end(samples)[None, :, :, None])
 
     def score(self, reference: Embedding, embedding: Embedding) -> float:
-        """Raw score of ``embedding`` against the enrolled ``reference``, both (d,) of unit norm.
+        """Raw score of ``embedding`` against the enrolled ``reference``, both (d,) of unit norm: see :meth:`scores`."""
+        return float(self.scores(reference[None], embedding[None])[0])
+
+    def scores(self, references: Embedding, embeddings: Embedding) -> NDArray[np.float64]:
+        """Raw scores (n,) of ``embeddings`` (n, d), each against its row of ``references`` (n, d), all of unit norm.
 
         The cosine; with a cohort, normalised by it on both sides (adaptive S-norm, Matejka et al., 2017): the mean of
         (cosine - mean) / deviation over the cohort members most like the reference and most like the embedding.
         """
-        cosine = float(reference @ embedding)
+        cosines: NDArray[np.float64] = np.sum(references * embeddings, axis=1, dtype=np.float64)
         if self._cohort is None:
-            return cosine
-        centres = [self._cohort_statistics(side) for side in (reference, embedding)]
-        return float(np.mean([(cosine - mean) / deviation for mean, deviation in centres]))
+            return cosines
+        centres = [self._cohort_statistics(side, self._cohort) for side in (references, embeddings)]
+        normalised: NDArray[np.float64] = np.mean([(cosines - mean) / deviation for mean, deviation in centres], axis=0)
+        return normalised
 
-    def _cohort_statistics(self, side: Embedding) -> tuple[float, float]:
-        """Mean and deviation of the scores of ``side`` against the most similar cohort members."""
-        assert self._cohort is not None  # noqa: S101 - only called with a cohort
-        scores = self._cohort @ side
-        top = np.partition(scores, -self._top)[-self._top :] if len(scores) > self._top else scores
-        return float(top.mean()), max(float(top.std()), 1e-3)
+    def _cohort_statistics(
+        self, sides: Embedding, cohort: Embedding
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Mean and deviation (n,) of the scores of ``sides`` (n, d) against the most similar members of ``cohort``."""
+        scores = (sides @ cohort.T).astype(np.float64)
+        top = np.partition(scores, -self._top, axis=1)[:, -self._top :] if len(cohort) > self._top else scores
+        return top.mean(axis=1), np.maximum(top.std(axis=1), 1e-3)
 
 
 def _read_cohort(model: VerifiedModel, dimension: Any) -> Embedding:
@@ -93,6 +136,9 @@ def _read_cohort(model: VerifiedModel, dimension: Any) -> Embedding:
         raise ModelError(
             f"{path}: cohort of shape {cohort.shape} and type {cohort.dtype}; expected floats (N, {dimension})"
         )
-    unit = cohort.astype(np.float32)
-    result: Embedding = unit / np.maximum(np.linalg.norm(unit, axis=1, keepdims=True), 1e-9)
+    return _unit(cohort.astype(np.float32))
+
+
+def _unit(vectors: Embedding) -> Embedding:
+    result: Embedding = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.float32(1e-9))
     return result

@@ -11,17 +11,12 @@ from voiceid.audio.level import SPEECH_DBFS
 from voiceid.errors import ModelError
 from voiceid.models.card import Card
 from voiceid.models.store import find_model
-from voiceid.scoring.consistency import (
-    ConsistencyParameters,
-    WindowEmbeddings,
-    consistency_parameters,
-    consistency_score,
-    embed_windows,
-)
+from voiceid.scoring.consistency import ConsistencyParameters, consistency_parameters, consistency_score
 from voiceid.scoring.fusion import FusionModel
 from voiceid.scoring.identity import IdentityModel
 from voiceid.scoring.liveness import LivenessModel
 from voiceid.scoring.spoofing import SpoofingModel
+from voiceid.scoring.voice import Voice, hear
 from voiceid.settings import ModelSettings
 from voiceid.stopwatch import Stopwatch
 from voiceid.types import SAMPLE_RATE, Evidence, Score, Segment, Utterance, WindowScore
@@ -76,31 +71,32 @@ class Judges:
             point,
         )
 
-    def embed(self, utterance: Utterance, watch: Stopwatch) -> NDArray[np.float32]:
-        """The identity embedding (d,) of a usable ``utterance``, timed as part of the stage *identity*."""
+    def hear(self, utterance: Utterance, watch: Stopwatch) -> Voice:
+        """What the identity network hears in a usable ``utterance``, timed as part of the stage *identity*."""
         with watch.stage("identity"):
-            return self.identity.embed(utterance.net_speech())
+            sides = self.consistency
+            return hear(self.identity, utterance, least_seconds=sides.least_seconds, hop_seconds=sides.hop_seconds)
 
     def examine(
-        self, utterance: Utterance, embedding: NDArray[np.float32], reference: NDArray[np.float32], watch: Stopwatch
+        self, utterance: Utterance, voice: Voice, reference: NDArray[np.float32], watch: Stopwatch
     ) -> Judgement:
-        """Judge a usable ``utterance``, of identity ``embedding`` (d,), against the enrolled ``reference`` (d,)."""
+        """Judge a usable ``utterance``, heard as ``voice``, against the enrolled ``reference`` (d,)."""
         with watch.stage("identity"):
-            identity = self.identity_score(reference, embedding)
+            identity = self.identity_score(reference, voice.whole)
         with watch.stage("spoofing"):
             spoofing_windows = self.spoofing.windows(utterance.samples)
             spoofing = self.spoofing_score(self.spoofing.aggregate(spoofing_windows))
         with watch.stage("liveness"):
             liveness = self.liveness_score(self.liveness.score(utterance.samples))
         with watch.stage("consistency"):
-            consistency, windows = self.judge_consistency(utterance, reference)
+            consistency = self.consistency_score(voice, reference)
             shown = tuple(
                 WindowScore(
                     segment,
                     self.identity_score(reference, window).llr,
                     self.spoofing_score(_covering(spoofing_windows, segment)).llr,
                 )
-                for segment, window in zip(windows.segments, windows.embeddings, strict=True)
+                for segment, window in zip(voice.segments, voice.windows, strict=True)
             )
         with watch.stage("fusion"):
             voiceid = self.fusion.probability(identity.llr, spoofing.llr, liveness.llr)
@@ -109,19 +105,6 @@ class Judges:
             voiceid,
             self.fusion.card.threshold(self.operating_point),
         )
-
-    def judge_consistency(self, utterance: Utterance, reference: NDArray[np.float32]) -> tuple[Score, WindowEmbeddings]:
-        """Whether one voice speaks throughout ``utterance``, and the windows that say so."""
-        parameters = self.consistency
-        windows = embed_windows(
-            utterance,
-            self.identity.embed,
-            window_seconds=parameters.window_seconds,
-            hop_seconds=parameters.hop_seconds,
-        )
-        raw = consistency_score(windows.embeddings, reference)
-        threshold = parameters.thresholds[self.operating_point].value
-        return Score(raw, parameters.calibration(raw), threshold), windows
 
     def identity_score(self, reference: NDArray[np.float32], embedding: NDArray[np.float32]) -> Score:
         """Calibrated score of ``embedding`` against ``reference``, both (d,) of unit norm."""
@@ -134,6 +117,13 @@ class Judges:
     def liveness_score(self, raw: float) -> Score:
         """Calibrated liveness score."""
         return _calibrated(self.liveness.card, raw, self.operating_point)
+
+    def consistency_score(self, voice: Voice, reference: NDArray[np.float32]) -> Score:
+        """Whether one voice speaks throughout, where the enrolled speaker is ``reference`` (d,)."""
+        parameters = self.consistency
+        raw = consistency_score(voice, reference, self.identity.scores)
+        raw = parameters.undivided if raw is None else raw
+        return Score(raw, parameters.calibration(raw), parameters.thresholds[self.operating_point].value)
 
 
 def _check_input(card: Card) -> None:

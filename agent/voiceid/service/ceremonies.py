@@ -24,7 +24,6 @@ from voiceid.service.judge import Judge, Verdict
 from voiceid.service.metrics import Metrics
 from voiceid.service.permissions import not_permitted
 from voiceid.service.protocol import RequestError
-from voiceid.service.records import credential_facts
 from voiceid.service.schema import Fault
 from voiceid.service.session import Arming, CaptureSession, Claim
 from voiceid.types import Waveform
@@ -72,7 +71,7 @@ class Ceremonies:
         self._spontaneous: asyncio.Task[None] | None = None
         self._overheard: Overheard | None = None
         self._finishing: set[asyncio.Task[Verdict]] = set()
-        self.session = CaptureSession(_tell_expired)
+        self.session = CaptureSession(_tell_expired, idle=judge.pipeline.settings.service.claim_idle)
         self.hearing: Hearing
 
     def handlers(self) -> dict[str, Callable[[Call], Awaitable[dict[str, Any]]]]:
@@ -89,7 +88,7 @@ class Ceremonies:
     async def claim(self, call: Call) -> dict[str, Any]:
         arming = self._arming(call)
         seconds = call.params.get("seconds", DEFAULT_CLAIM)
-        claim = self.session.claim(call.connection, seconds=seconds, arming=arming)
+        claim = self.session.claim(call.connection, uid=call.peer.uid, seconds=seconds, arming=arming)
         return {"claim": claim.claim_id, "seconds": seconds}
 
     async def release(self, call: Call) -> dict[str, Any]:
@@ -106,7 +105,7 @@ class Ceremonies:
         precheck = partial(self.judge.precheck, user)
         early = partial(self.judge.examine_early, user=user)
         verdict = await self._ceremony("verify", call, precheck, early, partial(self.judge.verify, user=user))
-        return {**verdict_facts(verdict), "challenge": call.params["challenge"]}
+        return {**verdict_facts(verdict), **lock_facts(verdict), "challenge": call.params["challenge"]}
 
     async def authenticate(self, call: Call) -> dict[str, Any]:
         params = call.params
@@ -118,7 +117,10 @@ class Ceremonies:
         early = partial(self.judge.examine_early, user=request.user, request=request)
         judge = partial(self.judge.authenticate, request=request)
         verdict = await self._ceremony("authenticate", call, precheck, early, judge)
-        return {**verdict_facts(verdict), **envelope_facts(verdict)}
+        locked = lock_facts(verdict)
+        if locked and not call.admin and not await self.score(self.judge.is_owner, request.user, call.peer.uid):
+            locked = {}
+        return {**verdict_facts(verdict), **locked, **envelope_facts(verdict)}
 
     async def register(self, call: Call) -> dict[str, Any]:
         params, user = call.params, call.params["user"]
@@ -131,9 +133,9 @@ class Ceremonies:
         precheck = partial(self.judge.precheck_registration, **asked)
         early = partial(self.judge.examine_early, user=user)
         verdict = await self._ceremony("register", call, precheck, early, partial(self.judge.register, **asked))
-        facts, made = verdict_facts(verdict), verdict.registered
+        facts, made = {**verdict_facts(verdict), **lock_facts(verdict)}, verdict.registered
         if made is not None:
-            facts |= {"credential": credential_facts(user, made.credential), "registration": made.response}
+            facts |= {"credential": made.credential.facts(user), "registration": made.response}
         return facts
 
     async def listen(
@@ -205,18 +207,20 @@ class Ceremonies:
     async def _identify(self, waveform: Waveform, claim: Claim | None, attempt: Attempt) -> None:
         began = time.monotonic()
         arming = claim.arming if claim is not None else None
+        rp_id = arming.rp_id if arming is not None else None
+        connection = claim.holder if claim is not None and isinstance(claim.holder, Connection) else None
+        peer = connection.peer if connection is not None else None
         try:
             verdict = await self.score(partial(self.judge.identify, waveform, arming, attempt=attempt))
-        except Exception:
+            self._audit.decision("identify", verdict, peer, rp_id)
+        except Exception as error:
             _log.exception("identify failed")
+            self._audit.failure("identify", error, peer, None, rp_id)
             return
         finally:
             if claim is not None:
                 claim.busy = False
-        connection = claim.holder if claim is not None and isinstance(claim.holder, Connection) else None
         self._metrics.decision("identify", verdict.decision.outcome.value, time.monotonic() - began)
-        peer = connection.peer if connection is not None else None
-        self._audit.decision("identify", verdict, peer, arming.rp_id if arming else None)
         self._announce(verdict)
         if claim is not None and connection is not None and self.session.current is claim:
             self._deliver(verdict, claim, connection)
@@ -257,13 +261,20 @@ class Ceremonies:
             return await asyncio.shield(task)
 
     async def _finish(self, ceremony: str, call: Call, judge: Callable[[], Verdict], began: float) -> Verdict:
-        verdict = await self.score(judge)
-        self._report(ceremony, verdict, call, time.monotonic() - began)
+        verdict: Verdict | None = None
+        try:
+            verdict = await self.score(judge)
+            self._report(ceremony, verdict, call, time.monotonic() - began)
+        except Exception as error:
+            self._audit.failure(ceremony, error, call.peer, call.params["user"], call.params.get("relying_party"))
+            if verdict is not None:
+                await self.score(self.judge.withdraw, verdict)
+            raise
         return verdict
 
     def _report(self, ceremony: str, verdict: Verdict, call: Call, seconds: float | None) -> None:
-        self._metrics.decision(ceremony, verdict.decision.outcome.value, seconds)
         self._audit.decision(ceremony, verdict, call.peer, call.params.get("relying_party"))
+        self._metrics.decision(ceremony, verdict.decision.outcome.value, seconds)
         self._announce(verdict)
 
     def _arming(self, call: Call) -> Arming | None:
@@ -287,6 +298,11 @@ def verdict_facts(verdict: Verdict) -> dict[str, Any]:
     }
 
 
+def lock_facts(verdict: Verdict) -> dict[str, Any]:
+    """How long a lock lasts, for the owner and for admins: who only has the grant learns no more than the lock."""
+    return {} if verdict.retry_after is None else {"retry_after": verdict.retry_after}
+
+
 def envelope_facts(verdict: Verdict) -> dict[str, Any]:
     """The envelope, where there is one."""
     if verdict.envelope is None:
@@ -294,6 +310,6 @@ def envelope_facts(verdict: Verdict) -> dict[str, Any]:
     return {"envelope": verdict.envelope.to_bytes(), "source": verdict.envelope.contents.source.value}
 
 
-def _tell_expired(claim: Claim) -> None:
+def _tell_expired(claim: Claim, reason: str) -> None:
     if isinstance(claim.holder, Connection):
-        claim.holder.notify("claim.ended", claim=claim.claim_id, reason="expired")
+        claim.holder.notify("claim.ended", claim=claim.claim_id, reason=reason)

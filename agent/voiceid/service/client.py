@@ -148,6 +148,7 @@ class AsyncClient:
         self._reader, self._writer, self._hear = reader, writer, hear
         self._ids = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._failure = ServiceError("the connection to the daemon is lost")
         self._reading = asyncio.create_task(self._read())
 
     @classmethod
@@ -190,7 +191,7 @@ class AsyncClient:
         self._waiting[request_id] = future
         try:
             if self._reading.done():
-                raise ServiceError(f"{method}: the connection to the daemon is lost")
+                raise self._failure
             self._writer.write(_request(request_id, method, params))
             await self._writer.drain()
             return await future
@@ -203,10 +204,11 @@ class AsyncClient:
             self._waiting.pop(request_id, None)
 
     async def _read(self) -> None:
-        failure: ServiceError = ServiceError("the connection to the daemon is lost")
         try:
             while line := await self._reader.readline():
                 message = _parsed(line)
+                if "error" in message and message.get("id") is None:
+                    _result(message)  # it answers no request: the daemon refuses the connection
                 future = self._waiting.get(message.get("id") or 0)
                 if future is None:
                     _tell(message, self._hear)
@@ -215,12 +217,14 @@ class AsyncClient:
                         future.set_result(_result(message))
                     except RemoteError as error:
                         future.set_exception(error)
+        except RemoteError as error:
+            self._failure = error
         except (OSError, ValueError, ServiceError) as error:
-            failure = ServiceError(f"the connection to the daemon is lost ({error})")
+            self._failure = ServiceError(f"the connection to the daemon is lost ({error})")
         finally:
             for future in self._waiting.values():
                 if not future.done():
-                    future.set_exception(failure)
+                    future.set_exception(self._failure)
 
 
 def unreachable(path: Path, error: OSError) -> ServiceError:

@@ -197,6 +197,7 @@ class Daemon:
             changed = tuple(name for name in FIXED if getattr(settings, name) != getattr(self._settings, name))
             self._ceremonies.judge.pipeline = pipeline
             self._server.permissions = Permissions(settings.service)
+            self._ceremonies.session.idle = settings.service.claim_idle
             self._settings = replace(settings, **{name: getattr(self._settings, name) for name in FIXED})
             self._metrics.reload("ok")
             self._server.broadcast("reload", "ok")

@@ -25,7 +25,8 @@ _INTRODUCTION = f"""# The daemon's protocol
 - One client at a time has the capture session: by `claim`, or for the time of one `verify`, `authenticate`, `enrol` or
   `credentials.register`. A claim holds at most {MAX_HANDED_SECONDS} seconds of audio that a client handed over.
 - Who calls is known from the kernel (`SO_PEERCRED`). An ordinary client hears `accepted`, `denied`, `try_again` or
-  `locked`, never a score or a reason; fields marked *admins* are taken out for everybody else.
+  `locked`, never a score or a reason; fields marked *admins* are taken out for everybody else. The owner of an
+  enrolment hears how long its lock lasts (`retry_after`, as from `lockout.show`).
 - A client that sends too fast is read more slowly; one that does not read its answers is disconnected.
 """
 

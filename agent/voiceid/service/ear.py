@@ -124,7 +124,7 @@ class Ear:
         self._abandon.set()
 
     def close(self) -> None:
-        """End the thread; a pipe that nobody writes to is left behind."""
+        """End the thread; a sound system that does not return is left behind."""
         self._closed.set()
         self._asked.set()
         self._source.close()

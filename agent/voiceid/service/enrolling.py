@@ -16,15 +16,12 @@ from voiceid.service.ceremonies import Ceremonies
 from voiceid.service.connection import Call
 from voiceid.service.permissions import MAX_USERS_OF_UID, not_permitted
 from voiceid.service.protocol import RequestError
-from voiceid.service.records import credential_facts
 from voiceid.service.schema import Fault
 from voiceid.service.session import Claim
-from voiceid.settings import Settings
+from voiceid.settings import MAX_RECORDINGS, Settings
 from voiceid.types import Waveform
 from voiceid.wall_clock import unix_seconds
 
-MAX_RECORDINGS = 20
-"""Utterances after which an enrolment gives up."""
 MAX_SILENT = 2
 """Times in a row that nobody may speak."""
 
@@ -112,7 +109,7 @@ class Enrolling:
             return result, []
         template = dataclasses.replace(result.template, user_id=former.user_id)
         ended = self._vault.save_template(template, replace=True)
-        return result, [credential_facts(None, credential) for credential in ended]
+        return result, [credential.facts(template.name) for credential in ended]
 
 
 def _tell(call: Call, feedback: EnrolmentFeedback) -> None:

@@ -10,13 +10,14 @@ from voiceid.errors import (
     EnrolmentError,
     EnvelopeError,
     ModelError,
+    PinError,
     SettingsError,
     UnknownUserError,
     VaultError,
     VoiceIdError,
 )
 from voiceid.service.permissions import not_permitted
-from voiceid.service.pin import PinError, PresentPinError
+from voiceid.service.pin import PresentPinError
 from voiceid.service.protocol import RequestError
 from voiceid.service.schema import Fault
 

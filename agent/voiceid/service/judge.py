@@ -48,7 +48,11 @@ class Answer(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of a ceremony. ``user`` is who was judged, None for an unknown voice."""
+    """What became of a ceremony. ``user`` is who was judged, None for an unknown voice.
+
+    ``retry_after`` goes with the outcome *locked out*: seconds of delay left, 0 where only an admin can end the lock;
+    None where nobody in particular is locked.
+    """
 
     decision_id: str
     decision: Decision
@@ -56,6 +60,7 @@ class Verdict:
     user: str | None
     envelope: Envelope | None = None
     registered: Registered | None = None
+    retry_after: int | None = None
     early: bool = False
     """Whether the decision was ready before the end of the utterance was certain."""
 
@@ -85,8 +90,8 @@ class Judge:
         template = self._template(user)
         if template is None:
             return Verdict(_new_id(), not_enrolled(user), None, user)
-        if self._lockout.report(user).locked:
-            return Verdict(_new_id(), LOCKED, None, user)
+        if (report := self._lockout.report(user)).locked:
+            return Verdict(_new_id(), LOCKED, None, user, retry_after=report.retry_after)
         self.pipeline.check_template(template)
         if request is not None:
             self._authenticator.check_request(
@@ -196,6 +201,11 @@ class Judge:
         )
         return replace(verdict, registered=registered)
 
+    def withdraw(self, verdict: Verdict) -> None:
+        """Take back the credential that ``verdict`` made, if any: it is not handed out."""
+        if verdict.registered is not None and verdict.user is not None:
+            self._vault.delete_credential(verdict.user, verdict.registered.credential.credential_id)
+
     def identify(self, waveform: Waveform, arming: Arming | None, *, attempt: Attempt | None = None) -> Verdict:
         """Find out who of the enrolled speaks; sign only for an armed claim.
 
@@ -221,6 +231,11 @@ class Judge:
         for name in attempt.charged:
             with contextlib.suppress(VaultError):  # the charge stays
                 self._lockout.settle(name, Outcome.INCONCLUSIVE)
+
+    def is_owner(self, user: str, uid: int) -> bool:
+        """Whether the enrolment of ``user`` belongs to ``uid``."""
+        template = self._template(user)
+        return template is not None and template.owner_uid == uid
 
     def _early(
         self, candidate: Candidate, attempt: Attempt, examine: Callable[[Pipeline, Breakable], Kept | None]
@@ -264,7 +279,9 @@ class Judge:
         decision_id = _new_id()
         try:
             if not self._charge(attempt, [user]):
-                return Verdict(decision_id, LOCKED, waveform.source, user)
+                report = self._lockout.report(user)  # a delay may be over since the charge was refused
+                left = report.retry_after if report.locked else None
+                return Verdict(decision_id, LOCKED, waveform.source, user, retry_after=left)
         except UnknownUserError:
             return Verdict(decision_id, not_enrolled(user), waveform.source, user)
         result = act()

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from voiceid.enrolment.vault import Vault
-from voiceid.errors import UnknownUserError, VaultError
+from voiceid.errors import PinError, UnknownUserError, VaultError
 from voiceid.service.boot_clock import BootClock, Clock
 from voiceid.service.lockout_state import PIN_TRIES, LockoutState
-from voiceid.service.pin import PinError, PresentPinError, hash_pin, is_pin
+from voiceid.service.pin import PresentPinError, hash_pin, is_pin
 from voiceid.types import Outcome
 
 

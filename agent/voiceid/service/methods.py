@@ -32,8 +32,18 @@ _AUDIO = Field(
 _CREDENTIAL = Field("credential_id", Kind.BYTES, "credential id", least=1, most=1023)
 _PIN = Field("pin", Kind.TEXT, "the PIN", least=1, most=MAX_PIN)
 _ANSWER = Field("answer", Kind.TEXT, "`accepted`, `denied`, `try_again` or `locked`")
+_RETRY = Field(
+    "retry_after",
+    Kind.INTEGER,
+    "with `locked`, for the owner of the enrolment: seconds of delay left, 0 where only an admin can end the lock",
+    optional=True,
+)
 _DECISION = Field("decision", Kind.TEXT, "id of the decision, as in the audit log")
 _DETAIL = Field("detail", Kind.OBJECT, "outcome, reasons, scores, thresholds, times, early", optional=True, admin=True)
+_USER_FACTS = (
+    "name, created (Unix seconds), net_speech (seconds), utterance_count, model_name, model_sha256, owner_uid, "
+    "credential_count"
+)
 _DONE = Field("done", Kind.BOOLEAN, "true")
 
 
@@ -75,13 +85,15 @@ METHODS: tuple[Method, ...] = (
         "claim",
         "Take the capture session; only one client has it. With `relying_party`, `purpose` and `nonce` it is armed: "
         "the next utterance that a wake word begins from now on is judged among the enrolled, and its envelope comes "
-        "as the notification `utterance`, which ends the claim. The end of the connection ends it too.",
+        "as the notification `utterance`, which ends the claim. Where two users cannot be told apart the answer is "
+        "`denied`. Not armed, it ends after `[service] claim_idle` seconds (by default 10) without `audio.append` or "
+        "another use, and its uid cannot claim again for as long. The end of the connection ends it too.",
         _ANYONE,
         (
             Field(_RP.name, _RP.kind, "arm for this relying party; needs the grant", True, _RP.least, _RP.most),
             _optional(_PURPOSE),
             _optional(_NONCE),
-            Field("seconds", Kind.INTEGER, "how long; 60 by default", True, least=1, most=MAX_CLAIM_SECONDS),
+            Field("seconds", Kind.INTEGER, "how long at most; 60 by default", True, least=1, most=MAX_CLAIM_SECONDS),
         ),
         (Field("claim", Kind.TEXT, "id of the claim"), Field("seconds", Kind.INTEGER, "how long it holds")),
         ("utterance", "claim.ended"),
@@ -112,7 +124,7 @@ METHODS: tuple[Method, ...] = (
             Field("challenge", Kind.BYTES, "random bytes, repeated in the result", least=MIN_NONCE, most=MAX_NONCE),
             _AUDIO,
         ),
-        (_ANSWER, _DECISION, Field("challenge", Kind.BYTES, "as sent"), _DETAIL),
+        (_ANSWER, _RETRY, _DECISION, Field("challenge", Kind.BYTES, "as sent"), _DETAIL),
         ("progress",),
     ),
     Method(
@@ -123,6 +135,7 @@ METHODS: tuple[Method, ...] = (
         (_USER, _RP, _PURPOSE, _NONCE, _optional(_CREDENTIAL), _AUDIO),
         (
             _ANSWER,
+            _RETRY,
             _DECISION,
             Field("envelope", Kind.BYTES, "the signed envelope (CBOR)", optional=True),
             Field("source", Kind.TEXT, "`microphone` or `file`, as signed", optional=True),
@@ -146,7 +159,7 @@ METHODS: tuple[Method, ...] = (
             Field("utterance_count", Kind.INTEGER, "utterances in the template"),
             Field("net_speech", Kind.NUMBER, "seconds of speech in the template"),
             Field("model_name", Kind.TEXT, "identity model"),
-            Field("ended_credentials", Kind.OBJECTS, "credentials that this ended"),
+            Field("ended_credentials", Kind.OBJECTS, "credentials that this ended, as in credentials.list"),
             Field(
                 "similar", Kind.TEXTS, "users who sound alike; others are not told, so as to be no oracle", admin=True
             ),
@@ -171,7 +184,7 @@ METHODS: tuple[Method, ...] = (
         "users.list",
         "The caller's own users; for admins all.",
         _ANYONE,
-        result=(Field("users", Kind.OBJECTS, "name, created, net_speech, utterance_count, model_name, ..."),),
+        result=(Field("users", Kind.OBJECTS, _USER_FACTS),),
     ),
     Method(
         "users.show",
@@ -179,10 +192,8 @@ METHODS: tuple[Method, ...] = (
         _OWNER,
         (_USER,),
         (
-            Field(
-                "user", Kind.OBJECT, "name, created, net_speech, utterance_count, model_name, model_sha256, owner_uid"
-            ),
-            Field("credentials", Kind.OBJECTS, "relying_party, credential_id, created"),
+            Field("user", Kind.OBJECT, "as in users.list"),
+            Field("credentials", Kind.OBJECTS, "as in credentials.list"),
         ),
     ),
     Method(
@@ -197,7 +208,14 @@ METHODS: tuple[Method, ...] = (
         "The credentials of `user`; without it, of all users that the caller may see.",
         _ANYONE,
         (_optional(_USER),),
-        (Field("credentials", Kind.OBJECTS, "user, relying_party, credential_id, user_handle, created"),),
+        (
+            Field(
+                "credentials",
+                Kind.OBJECTS,
+                "user, relying_party, credential_id, user_handle, created (Unix seconds); sound ones only",
+            ),
+            Field("damaged", Kind.OBJECT, "number of credentials that cannot be read, by user, where there are any"),
+        ),
     ),
     Method(
         "credentials.register",
@@ -212,6 +230,7 @@ METHODS: tuple[Method, ...] = (
         ),
         (
             _ANSWER,
+            _RETRY,
             _DECISION,
             Field("credential", Kind.OBJECT, "as in credentials.list", optional=True),
             Field("registration", Kind.OBJECT, "WebAuthn RegistrationResponseJSON", optional=True),
@@ -225,6 +244,13 @@ METHODS: tuple[Method, ...] = (
         _OWNER,
         (_USER, _CREDENTIAL),
         (Field("credential", Kind.OBJECT, "what it was"),),
+    ),
+    Method(
+        "credentials.revoke_damaged",
+        "Remove the credentials of `user` that cannot be read.",
+        _OWNER,
+        (_USER,),
+        (Field("removed", Kind.INTEGER, "how many there were"),),
     ),
     Method(
         "privacy.show",
@@ -347,7 +373,7 @@ NOTIFICATIONS: tuple[Notification, ...] = (
     Notification(
         "claim.ended",
         "The claim is over.",
-        (Field("claim", Kind.TEXT, "id of the claim"), Field("reason", Kind.TEXT, "`used`, `expired`")),
+        (Field("claim", Kind.TEXT, "id of the claim"), Field("reason", Kind.TEXT, "`used`, `expired`, `idle`")),
     ),
     Notification(
         "event",

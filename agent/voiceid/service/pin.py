@@ -9,16 +9,12 @@ import unicodedata
 from cryptography.exceptions import InvalidKey
 from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
 
-from voiceid.errors import ServiceError
+from voiceid.errors import PinError
 from voiceid.service.methods import MAX_PIN, MIN_PIN
 
 MEMORY_KIB, ITERATIONS, LANES = 19 * 1024, 2, 1
 """OWASP's least for Argon2id; a Raspberry Pi with 1 GB takes it."""
 _SALT_BYTES, _HASH_BYTES = 16, 32
-
-
-class PinError(ServiceError):
-    """A PIN that cannot be used, or cannot be changed like this."""
 
 
 class PresentPinError(PinError):

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from voiceid.credentials.credential import Credential
 from voiceid.enrolment.reports import UserSummary
 from voiceid.enrolment.vault import Vault
 from voiceid.errors import SettingsError, UnknownUserError
@@ -35,6 +34,7 @@ class Records:
             "users.delete": self.delete_user,
             "credentials.list": self.list_credentials,
             "credentials.revoke": self.revoke_credential,
+            "credentials.revoke_damaged": self.revoke_damaged,
             "privacy.show": self.show_privacy,
             "privacy.set": self.set_privacy,
             "lockout.show": self.show_lockout,
@@ -48,29 +48,36 @@ class Records:
         return {"users": [asdict(user) for user in self._visible(call)]}
 
     def show_user(self, call: Call) -> dict[str, Any]:
-        template = self._vault.load_template(call.params["user"])
-        credentials = [credential_facts(None, c) for c in self._vault.credentials(template.name)]
-        return {"user": template.facts(), "credentials": credentials}
+        user = self._vault.show_user(call.params["user"])
+        credentials = [c.facts(user.name) for c in self._vault.credentials(user.name)]
+        return {"user": asdict(user), "credentials": credentials}
 
     def delete_user(self, call: Call) -> dict[str, Any]:
         name = call.params["user"]
         report = self._vault.delete_user(name)
         self._audit.change("user_deleted", call.peer, name)
-        return {"report": {**asdict(report), "credentials": [credential_facts(None, c) for c in report.credentials]}}
+        return {"report": report.facts()}
 
     def list_credentials(self, call: Call) -> dict[str, Any]:
         names = [user.name for user in self._visible(call)]
         if (wanted := call.params.get("user")) is not None:
             name = self._own(call, wanted)
             names = [name]
-        found = [credential_facts(name, c) for name in names for c in self._vault.credentials(name)]
-        return {"credentials": found}
+        found = [c.facts(name) for name in names for c in self._vault.credentials(name)]
+        counts = {name: self._vault.damaged_credentials(name) for name in names}
+        return {"credentials": found, "damaged": {name: count for name, count in counts.items() if count}}
 
     def revoke_credential(self, call: Call) -> dict[str, Any]:
         name = call.params["user"]
         credential = self._vault.delete_credential(name, call.params["credential_id"])
         self._audit.change("credential_revoked", call.peer, name)
-        return {"credential": credential_facts(name, credential)}
+        return {"credential": credential.facts(name)}
+
+    def revoke_damaged(self, call: Call) -> dict[str, Any]:
+        name = call.params["user"]
+        removed = self._vault.delete_damaged_credentials(name)
+        self._audit.change("damaged_credentials_removed", call.peer, name)
+        return {"removed": removed}
 
     def show_privacy(self, call: Call) -> dict[str, Any]:
         rp_id = call.params.get("relying_party")
@@ -128,14 +135,3 @@ class Records:
         if not call.admin and self.owner_of(name) != call.peer.uid:
             raise not_permitted(call.request.method.name)
         return name
-
-
-def credential_facts(user: str | None, credential: Credential) -> dict[str, Any]:
-    """What clients are told of ``credential``."""
-    facts: dict[str, Any] = {
-        "relying_party": credential.rp_id,
-        "credential_id": credential.credential_id,
-        "user_handle": credential.user_handle,
-        "created": credential.created,
-    }
-    return facts if user is None else {"user": user, **facts}

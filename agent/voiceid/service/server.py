@@ -69,7 +69,10 @@ class Server:
         """Accept clients on ``listener`` from now on."""
         listener.setblocking(False)
         more: dict[str, Any] = {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}
-        self._serving = await asyncio.start_unix_server(self._accept, sock=listener, limit=wire.MAX_MESSAGE, **more)
+        # As many may wait to be accepted as are served: an event loop's client cannot wait for room in a full queue.
+        self._serving = await asyncio.start_unix_server(
+            self._accept, sock=listener, limit=wire.MAX_MESSAGE, backlog=self._max_clients, **more
+        )
 
     async def stop(self) -> None:
         """Accept nobody any more, answer what is under way with ``stopping``, and close."""

@@ -19,6 +19,8 @@ from voiceid.types import SAMPLE_RATE, Source, Waveform
 _SAMPLE_BYTES = 2
 _GRACE = 1.0
 """Seconds after which a claim that ran out during a request is looked at again."""
+_NOBODY = -1
+"""Uid of a claim that lasts as long as one request, and is never idle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,12 @@ class Claim:
     claim_id: str
     since: float
     """When it was made, in seconds on the monotonic clock."""
+    until: float
+    """When it ends at the latest, on the same clock."""
+    uid: int
+    """Whose it is."""
+    used: float
+    """When it was last used."""
     arming: Arming | None = None
     busy: bool = False
     """Whether a request listens or is judged under it."""
@@ -61,6 +69,7 @@ class Claim:
         if self.seconds + len(pcm) / (_SAMPLE_BYTES * SAMPLE_RATE) > MAX_HANDED_SECONDS:
             raise RequestError(Fault.AUDIO, f"a claim holds at most {MAX_HANDED_SECONDS} s of audio")
         self.pcm += pcm
+        self.used = time.monotonic()
         if end:
             self.recordings.append(bytes(self.pcm))
             self.pcm.clear()
@@ -78,28 +87,38 @@ class Claim:
 
 
 class CaptureSession:
-    """Grants the one claim. For the event loop's thread only."""
+    """Grants the one claim. For the event loop's thread only.
 
-    def __init__(self, on_expiry: Callable[[Claim], None]) -> None:
+    A claim that is not armed ends after :attr:`idle` seconds without use, and its uid must leave the session to others
+    for as long: who may open the socket cannot keep the microphone from everybody else by doing nothing.
+    """
+
+    def __init__(self, on_expiry: Callable[[Claim, str], None], *, idle: float) -> None:
+        """``on_expiry`` hears which claim ran out, and whether it was ``expired`` or ``idle``."""
+        self.idle = idle
         self._claim: Claim | None = None
         self._on_expiry = on_expiry
+        self._barred: dict[int, float] = {}
 
     @property
     def current(self) -> Claim | None:
         """The claim in force."""
         return self._claim
 
-    def claim(self, holder: object, *, seconds: float, arming: Arming | None = None) -> Claim:
+    def claim(self, holder: object, *, uid: int, seconds: float, arming: Arming | None = None) -> Claim:
         """Take the session.
 
         Raises:
-            RequestError: somebody has it.
+            RequestError: somebody has it, or ``uid`` had it for nothing a moment ago.
         """
+        now = time.monotonic()
         if self._claim is not None:
             raise RequestError(Fault.BUSY, Fault.BUSY.meaning)
-        claim = Claim(holder, secrets.token_hex(8), time.monotonic(), arming)
-        claim.expiry = asyncio.get_running_loop().call_later(seconds, self._expire, claim)
+        if arming is None and now < self._barred.get(uid, now):
+            raise RequestError(Fault.BUSY, "the last claim of this uid was not used; leave the session to others")
+        claim = Claim(holder, secrets.token_hex(8), now, now + seconds, uid, now, arming)
         self._claim = claim
+        self._look(claim)
         return claim
 
     def of(self, holder: object) -> Claim:
@@ -131,23 +150,32 @@ class CaptureSession:
         if claim is not None and (not own or claim.busy):
             raise RequestError(Fault.BUSY, Fault.BUSY.meaning)
         if claim is None:
-            claim = self._claim = Claim(holder, secrets.token_hex(8), time.monotonic())
+            now = time.monotonic()
+            claim = self._claim = Claim(holder, secrets.token_hex(8), now, now, _NOBODY, now)
         claim.busy = True
         try:
             yield claim
         finally:
-            claim.busy = False
+            claim.busy, claim.used = False, time.monotonic()
             if not own and self._claim is claim:
                 self._end(claim)
 
-    def _expire(self, claim: Claim) -> None:
+    def _look(self, claim: Claim) -> None:
+        """End ``claim`` if its time is over; else look again when it may be."""
         if self._claim is not claim:
             return
-        if claim.busy:  # what is under way has its own limits
-            claim.expiry = asyncio.get_running_loop().call_later(_GRACE, self._expire, claim)
+        now = time.monotonic()
+        end = claim.until if claim.arming is not None else min(claim.until, claim.used + self.idle)
+        if claim.busy or now < end:  # what is under way has its own limits
+            wait = max(_GRACE if claim.busy else 0.0, end - now)
+            claim.expiry = asyncio.get_running_loop().call_later(wait, self._look, claim)
             return
         self._end(claim)
-        self._on_expiry(claim)
+        if end < claim.until:
+            self._barred = {uid: until for uid, until in self._barred.items() if until > now} | {
+                claim.uid: now + self.idle
+            }
+        self._on_expiry(claim, "idle" if end < claim.until else "expired")
 
     def _end(self, claim: Claim) -> None:
         self._claim = None

@@ -39,6 +39,8 @@ OTHER_CODECS = (
     Codec("MP3", "MPEG_LAYER_III", (0.0, 0.9)),
     Codec("MP3", "MPEG_LAYER_III", (0.0, 0.9)),
     Codec("WAV", "ULAW", (0.0, 0.0)),
+    Codec("WAV", "IMA_ADPCM", (0.0, 0.0)),
+    Codec("WAV", "MS_ADPCM", (0.0, 0.0)),
 )
 
 CLEAN = 0.5

@@ -26,6 +26,11 @@ SALT = 48
 """Chosen once, before any training, for 11 test and 4 development speakers among the 25 of ls-test-clean."""
 WITHOUT_TRIALS = ("ls-train100-1utt", "ls-train100-3spk", "speech-commands")
 """One utterance or a few single words a speaker, or too few speakers: no trials can be made, so all train."""
+RELATED_NOTES = ("HGAN", "system MG", "HiFi-GAN", "VITS", "WORLD", "clb to slt")
+"""Recorded attacks whose note names a kind of vocoder that trains the detector (with other weights, on other voices):
+HiFi-GAN, also as the decoder of VITS; MelGAN; WORLD."""
+RELATED_SETS = ("assem-vc",)
+"""Sets whose attacks all end in such a vocoder."""
 TEST_SETS = ("vctk-yourtts-gt", "assem-vc", "pocketsphinx")
 """Kept whole for the test: the genuine side of unseen attacks, other recording conditions."""
 
@@ -43,10 +48,18 @@ class Item:
     seconds: float
     licence_class: str
     note: str
+    codec: str = ""
+    sex: str = ""
+    language: str = ""
 
     @property
     def split(self) -> Split:
         return split_of(self)
+
+    @property
+    def related_vocoder(self) -> bool:
+        """Whether training heard the kind of vocoder, though never the system, that made this attack."""
+        return self.set in RELATED_SETS or any(name in self.note for name in RELATED_NOTES)
 
 
 def corpus_folder() -> Path:
@@ -76,6 +89,9 @@ def read_index(index: Path | None = None) -> list[Item]:
                 seconds=float(row.get("seconds") or 0),
                 licence_class=row.get("class", ""),
                 note=row.get("note", ""),
+                codec=row.get("codec", ""),
+                sex=row.get("sex", ""),
+                language=row.get("language", ""),
             )
             for row in csv.DictReader(file)
         ]

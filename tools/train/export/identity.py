@@ -12,19 +12,19 @@ import torch
 from onnx import helper, numpy_helper
 
 from tools.train.identity import load_network
-from tools.train.networks.deep_speaker import BANDS, DeepSpeaker, load_keras
+from tools.train.networks.deep_speaker import BANDS, DOWNSAMPLING, DeepSpeaker, StretchEmbedder, load_keras
 
 OPSET = 17
 FRAMES = (50, 98, 160, 161, 299, 498)
 """Lengths at which the exported model is compared with torch: even and odd, 0.5 to 5 s."""
-INPUT, OUTPUT = "features", "embedding"
+FEATURES, STRETCHES, OUTPUT = "features", "stretches", "embedding"
 
 
 def export(checkpoint: Path, output: Path, *, weights: str = "float32") -> float:
-    """Write ``output`` (features (batch, frames, 64, 1) to embedding (batch, d)); returns the largest error.
+    """Write ``output``, a graph as :func:`export_network` makes it; returns the largest error.
 
     ``weights``: "float32", or "float16" to store them in half the space (they are computed with in 32 bits). The error
-    is the largest difference of any embedding component from torch's, over the lengths ``FRAMES``.
+    is the largest difference of any embedding component from torch's, over the lengths ``FRAMES`` and in stretches.
 
     Raises:
         SystemExit: ``weights`` is neither.
@@ -39,19 +39,22 @@ def export(checkpoint: Path, output: Path, *, weights: str = "float32") -> float
 
 
 def export_network(network: DeepSpeaker, output: Path) -> None:
-    """Trace ``network`` to ``output`` with free batch and frames."""
-    network = network.to(memory_format=torch.contiguous_format).eval()
+    """Trace ``network`` to ``output``: features (1, frames, 64, 1) and stretches (s, 2) to embedding (s, d).
+
+    A stretch is from one and up to another pooled frame, of which there is one for 16 frames (0.16 s) and their rest.
+    """
+    network = network.to(memory_format=torch.contiguous_format)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.onnx.export(
-            network,
-            (torch.zeros(1, 160, BANDS, 1),),
+            StretchEmbedder(network).eval(),
+            (torch.zeros(1, 160, BANDS, 1), torch.tensor([[0, 10], [2, 8]])),
             str(output),
             opset_version=OPSET,
             dynamo=False,
-            input_names=[INPUT],
+            input_names=[FEATURES, STRETCHES],
             output_names=[OUTPUT],
-            dynamic_axes={INPUT: {0: "batch", 1: "frames"}, OUTPUT: {0: "batch"}},
+            dynamic_axes={FEATURES: {1: "frames"}, STRETCHES: {0: "stretches"}, OUTPUT: {0: "stretches"}},
         )
 
 
@@ -76,14 +79,23 @@ def store_in_half(path: Path, least: int = 64) -> None:
 
 
 def parity_error(network: DeepSpeaker, path: Path) -> float:
-    """Largest absolute difference between torch's and ONNX Runtime's embeddings over ``FRAMES``."""
+    """Largest absolute difference between torch's and ONNX Runtime's embeddings over ``FRAMES``.
+
+    Each length is compared as a whole and in stretches, which torch pools from their frames alone.
+    """
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     rng = np.random.default_rng(0)
     worst = 0.0
     for frames in FRAMES:
-        features = rng.normal(size=(2, frames, BANDS, 1)).astype(np.float32)
+        features = rng.normal(size=(1, frames, BANDS, 1)).astype(np.float32)
+        count = -(-frames // DOWNSAMPLING)
+        half = count // 2
+        stretches = np.array([(0, count), (0, half), (half, count), (1, count - 1)])
         with torch.inference_mode():
-            expected = network(torch.from_numpy(features)).numpy()
-        (actual,) = session.run([OUTPUT], {INPUT: features})
+            y = network.frames(torch.from_numpy(features))
+            parts = [y[:, start:end] for start, end in stretches[1:]]
+            pooled = [network.pool(part.mean(dim=1), part.var(dim=1, correction=0)) for part in parts]
+            expected = torch.cat([network(torch.from_numpy(features)), *pooled]).numpy()
+        (actual,) = session.run([OUTPUT], {FEATURES: features, STRETCHES: stretches})
         worst = max(worst, float(np.abs(actual - expected).max()))
     return worst

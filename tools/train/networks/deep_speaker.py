@@ -119,14 +119,46 @@ class DeepSpeaker(nn.Module):
         self.affine = nn.Linear(pooled * (2 if shape.deviation else 1), shape.embedding)
 
     def forward(self, x: Tensor) -> Tensor:
+        y = self.frames(x)
+        mean = y.mean(dim=1)
+        return self.pool(mean, (y - mean[:, None]).square().mean(dim=1))
+
+    def frames(self, x: Tensor) -> Tensor:
+        """What is pooled: (B, ceil(T / 16), channels * 4)."""
         if self.shape.normalise_input:
             x = x - x.mean(dim=1, keepdim=True)
-        y = self.stages(x.permute(0, 3, 1, 2)).permute(0, 2, 3, 1).flatten(2)
-        mean = y.mean(dim=1)
+        y: Tensor = self.stages(x.permute(0, 3, 1, 2)).permute(0, 2, 3, 1).flatten(2)
+        return y
+
+    def pool(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """Embeddings (B, d) of the frames' ``mean`` and ``variance`` over time, both (B, channels * 4)."""
         if self.shape.deviation:
-            variance = (y - mean[:, None]).square().mean(dim=1)
             mean = torch.cat([mean, torch.sqrt(variance + 1e-5)], dim=1)
         return functional.normalize(self.affine(mean), dim=1)
+
+
+class StretchEmbedder(nn.Module):
+    """Embeddings of many stretches of one utterance from one pass of its ``network``.
+
+    Mean and variance of a stretch follow from sums up to its ends, so that a stretch costs next to nothing.
+    """
+
+    def __init__(self, network: DeepSpeaker) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, features: Tensor, stretches: Tensor) -> Tensor:
+        """Features (1, T, 64, 1), int64 ``stretches`` (s, 2) from and up to a pooled frame: embeddings (s, d)."""
+        y = self.network.frames(features)[0]
+        centre = y.mean(dim=0)
+        centred = y - centre
+        start, end = stretches[:, 0], stretches[:, 1]
+        count = (end - start).to(y.dtype)[:, None]
+        mean, square = (
+            (sums[end] - sums[start]) / count
+            for sums in (functional.pad(x, (0, 0, 1, 0)).cumsum(dim=0) for x in (centred, centred.square()))
+        )
+        return self.network.pool(centre + mean, (square - mean.square()).clamp(min=0))
 
 
 def load_keras(path: Path) -> DeepSpeaker:

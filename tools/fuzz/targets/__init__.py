@@ -1,0 +1,1 @@
+"""One module a target, each with ``make(folder)``."""
