@@ -9,6 +9,7 @@ import pytest
 
 from tests.audio_helpers import in_frames, noise, voiced
 from voiceid.activation import Ending, UtteranceCollector
+from voiceid.activation.endpoint import TAIL
 from voiceid.audio import read_waveform
 from voiceid.audio.streaming_vad import StreamingVad
 from voiceid.audio.vad import FRAME, FRAME_SECONDS, speech_segments
@@ -42,7 +43,7 @@ def test_speech_ends_after_the_hang_over() -> None:
     assert collector.ending is Ending.SPEECH_ENDED
     assert needed == pytest.approx(0.3 + 1.5 + 0.6, abs=0.2)
     assert waveform is not None and waveform.source is Source.MICROPHONE
-    assert waveform.seconds == pytest.approx(needed, abs=FRAME_SECONDS)
+    assert waveform.seconds == pytest.approx(needed - SETTINGS.end_silence + TAIL, abs=2 * FRAME_SECONDS)
     assert collector.speech == pytest.approx(1.5, abs=0.2)
 
 
@@ -85,13 +86,51 @@ def test_the_lead_belongs_to_the_utterance_but_is_no_command() -> None:
     assert np.array_equal(waveform.samples[len(lead) :], audio[: len(waveform.samples) - len(lead)])
 
 
-def test_audio_is_handed_on_as_it_comes() -> None:
-    heard: list[Samples] = []
-    collector = UtteranceCollector(SETTINGS, Source.MICROPHONE, lead=voiced(0.5), on_audio=heard.append)
-    assert len(heard) == 1
-    waveform, needed = collect(collector, spoken(voiced(1), silence(2)))
-    assert waveform is not None and len(heard) == 1 + round(needed / FRAME_SECONDS)
-    assert np.array_equal(np.concatenate(heard), waveform.samples)
+def candidates(collector: UtteranceCollector, samples: Samples) -> tuple[list[tuple[float, Waveform | None]], Waveform]:
+    """Every change of the candidate with its time in ``samples``, and what is delivered."""
+    changes: list[tuple[float, Waveform | None]] = [(0.0, None)]
+    for number, frame in enumerate(in_frames(samples, FRAME)):
+        waveform = collector.feed(frame)
+        if collector.candidate is not changes[-1][1]:
+            changes.append(((number + 1) * FRAME_SECONDS, collector.candidate))
+        if waveform is not None:
+            return changes[1:], waveform
+    return changes[1:], collector.finish()
+
+
+def test_what_will_be_delivered_is_known_before_the_end_is_certain() -> None:
+    collector = UtteranceCollector(SETTINGS, Source.MICROPHONE, lead=voiced(0.5))
+    ((offered, candidate),), delivered = candidates(collector, spoken(voiced(1), silence(2)))
+    assert offered == pytest.approx(1 + TAIL, abs=0.2) and collector.ending is Ending.SPEECH_ENDED
+    assert delivered is candidate and delivered.seconds == pytest.approx(0.5 + offered, abs=FRAME_SECONDS)
+
+
+def test_a_candidate_is_void_once_speech_resumes() -> None:
+    audio = spoken(voiced(0.8), silence(0.45), voiced(0.8), silence(2))
+    (first, void, last), delivered = candidates(UtteranceCollector(SETTINGS, Source.MICROPHONE), audio)
+    assert first[1] is not None and void[1] is None and last[1] is delivered
+    assert first[0] < void[0] == pytest.approx(0.8 + 0.45, abs=0.2)
+    assert np.array_equal(delivered.samples, audio[: len(delivered.samples)]), "the pause and all before it is there"
+
+
+def test_a_cough_is_no_candidate() -> None:
+    changes, _ = candidates(UtteranceCollector(SETTINGS, Source.MICROPHONE), spoken(voiced(0.15), silence(4)))
+    assert changes == []
+
+
+def test_an_end_that_comes_before_the_tail_has_no_candidate() -> None:
+    settings = ActivationSettings(end_silence=0.2)
+    changes, delivered = candidates(UtteranceCollector(settings, Source.MICROPHONE), spoken(voiced(1), silence(2)))
+    assert changes == [] and delivered.seconds == pytest.approx(1.2, abs=0.2)
+
+
+@pytest.mark.parametrize("pause", [0.4, 3.0])
+def test_whatever_ends_it_the_candidate_is_delivered(pause: float) -> None:
+    settings = ActivationSettings(end_silence=5.0, max_seconds=2.0)
+    collector = UtteranceCollector(settings, Source.MICROPHONE)
+    changes, delivered = candidates(collector, spoken(voiced(1), silence(pause)))
+    assert collector.ending is (Ending.TOO_LONG if pause > 1 else Ending.FINISHED)
+    assert [candidate for _, candidate in changes] == [delivered]
 
 
 def test_an_utterance_can_be_finished_early() -> None:

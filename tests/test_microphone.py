@@ -14,7 +14,9 @@ import soundfile
 
 from tests.cli_helpers import voiceid
 from tests.pulse_helpers import PulseServer
+from voiceid.activation.endpoint import TAIL
 from voiceid.audio import read_waveform
+from voiceid.audio.microphone import END_SILENCE
 from voiceid.cli.exit_codes import ExitCode
 
 RECORD = """
@@ -101,7 +103,7 @@ def test_recording_stops_after_the_speech(null_sink: dict[str, str], speech: Pat
     names, source, seconds, net_speech, blocks = record(null_sink, 12, clip)
     assert names and source == "microphone"
     assert 2 < seconds < 8 and 0.8 < net_speech < 2.2
-    assert blocks == pytest.approx(seconds * 10, abs=2)
+    assert blocks == pytest.approx((seconds - TAIL + END_SILENCE) * 10, abs=2)
 
 
 def test_a_muted_microphone_is_an_error(null_sink: dict[str, str]) -> None:

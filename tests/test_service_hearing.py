@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 
 import numpy as np
 import pytest
 import soundfile
 
 from voiceid.activation import Ending
+from voiceid.service.attempt import Candidate
 from voiceid.service.ear import Heard
 from voiceid.service.hearing import Hearing
 from voiceid.service.protocol import RequestError
@@ -26,7 +28,13 @@ async def hear(path, ask, **more):
     """Run ``ask`` with a hearing of ``path`` and the list of what it takes for spontaneous."""
     spontaneous = []
     async with asyncio.timeout(60):
-        hearing = Hearing(settings(path, **more), on_spontaneous=spontaneous.append, on_microphone=lambda event: None)
+        hearing = Hearing(
+            settings(path, **more),
+            on_spontaneous=spontaneous.append,
+            on_candidate=spontaneous.append,
+            on_dropped=lambda: spontaneous.append("dropped"),
+            on_microphone=lambda event: None,
+        )
         try:
             return await ask(hearing, spontaneous)
         finally:
@@ -39,6 +47,13 @@ def recording(speech, tmp_path):
     samples, _ = soundfile.read(speech, dtype="float32")
     path = tmp_path / "command.wav"
     soundfile.write(path, np.concatenate((samples[: 2 * SAMPLE_RATE], np.zeros(SAMPLE_RATE, np.float32))), SAMPLE_RATE)
+    return path
+
+
+@pytest.fixture
+def pipe(tmp_path):
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
     return path
 
 
@@ -92,16 +107,120 @@ def test_what_was_said_for_one_request_answers_no_other(recording):
     asyncio.run(hear(recording, ask))
 
 
-def test_what_nobody_asked_for_is_spontaneous(recording, tmp_path):
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
+def test_what_nobody_asked_for_is_spontaneous(recording, pipe):
     samples, _ = soundfile.read(recording, dtype="int16")
 
     async def ask(hearing, spontaneous):
         await asyncio.to_thread(pipe.write_bytes, samples.astype("<i2").tobytes())
-        while not spontaneous:
+        while not any(isinstance(told, Heard) for told in spontaneous):
             await asyncio.sleep(0.01)
-        assert spontaneous[0].waveform.source is Source.FILE and spontaneous[0].waveform.seconds > 2
+        *_, candidate, heard = spontaneous[: [isinstance(told, Heard) for told in spontaneous].index(True) + 1]
+        assert heard.waveform.source is Source.FILE and heard.waveform.seconds > 2
+        assert candidate.waveform is heard.waveform and candidate.began == heard.began and not candidate.void.is_set()
+
+    asyncio.run(hear(pipe, ask))
+
+
+@pytest.fixture
+def with_a_pause(speech, tmp_path):
+    """Speech, half a second of silence, speech, and silence."""
+    samples, _ = soundfile.read(speech, dtype="float32")
+    pause = np.zeros(SAMPLE_RATE // 2, np.float32)
+    path = tmp_path / "pause.wav"
+    words = samples[: 2 * SAMPLE_RATE]
+    soundfile.write(path, np.concatenate((words, pause, words, pause, pause)), SAMPLE_RATE)
+    return path
+
+
+def test_a_request_hears_in_advance_what_it_gets_and_of_resumed_speech_that_it_is_void(with_a_pause):
+    async def ask(hearing, spontaneous):
+        candidates = []
+        waveform = await hearing.utterance(lambda: None, candidates.append)
+        *void, last = candidates
+        assert void and all(candidate.void.is_set() for candidate in void)
+        assert last.waveform is waveform and last.asked_for and not last.void.is_set()
+        assert 4 < waveform.seconds < 5 and spontaneous == []
+
+    asyncio.run(hear(with_a_pause, ask))
+
+
+def test_the_reading_thread_waits_for_nobody(recording):
+    async def ask(hearing, spontaneous):
+        delivered, went_on = threading.Event(), []
+        deliver = hearing.heard
+
+        def heard(told):
+            delivered.set()
+            deliver(told)
+
+        hearing.heard = heard
+        await hearing.utterance(lambda: None, lambda candidate: went_on.append(delivered.wait(30)))
+        assert went_on[0], "the utterance came to its end while whoever hears of the candidate was at work"
+
+    asyncio.run(hear(recording, ask))
+
+
+async def offered(hearing, pipe, samples, candidates=None):
+    """Say ``samples`` to a request; once it has a candidate: the request, the candidate, the pipe's other end."""
+    candidates = [] if candidates is None else candidates
+    waiting = asyncio.create_task(hearing.utterance(lambda: None, candidates.append))
+    await asyncio.sleep(0)
+    stream = await asyncio.to_thread(pipe.open, "wb", 0)
+    await asyncio.to_thread(stream.write, samples.astype("<i2").tobytes())
+    await said(candidates)
+    return waiting, candidates[-1], stream
+
+
+async def said(candidates):
+    """Wait for the candidate with all of the two seconds: there is a pause within them."""
+    while not candidates or candidates[-1].waveform.seconds < 2:
+        await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+def word(recording):
+    """Two seconds of speech and 0.6 s of silence: a candidate, but no end."""
+    return soundfile.read(recording, dtype="int16")[0][: round(2.6 * SAMPLE_RATE)]
+
+
+def test_a_request_that_is_cancelled_voids_its_candidate_at_once(pipe, word):
+    async def ask(hearing, spontaneous):
+        waiting, candidate, stream = await offered(hearing, pipe, word)
+        with stream:
+            assert not candidate.void.is_set()
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+            assert candidate.void.is_set(), "although nothing more is heard"
+
+    asyncio.run(hear(pipe, ask))
+
+
+def test_a_candidate_of_one_request_is_none_of_another(pipe, word):
+    async def ask(hearing, spontaneous):
+        candidates = []
+        waiting, candidate, stream = await offered(hearing, pipe, word, candidates)
+        with stream:
+            offers = len(candidates)
+            hearing.candidate(Candidate(candidate.waveform, asked_for=True, began=0.0))
+            hearing.candidate(Candidate(candidate.waveform, asked_for=False, began=0.0))
+            await asyncio.sleep(0.1)
+            assert len(candidates) == offers and spontaneous == []
+            waiting.cancel()
+
+    asyncio.run(hear(pipe, ask))
+
+
+def test_what_nobody_asked_for_is_dropped_where_a_request_comes(pipe, word):
+    async def ask(hearing, spontaneous):
+        with await asyncio.to_thread(pipe.open, "wb", 0) as stream:
+            await asyncio.to_thread(stream.write, word.astype("<i2").tobytes())
+            await said(spontaneous)
+            waiting, _, other = await offered(hearing, pipe, word)
+            with other:
+                candidate, dropped = spontaneous[-2:]
+                assert candidate.void.is_set() and not candidate.asked_for and dropped == "dropped"
+                waiting.cancel()
 
     asyncio.run(hear(pipe, ask))
 
@@ -110,7 +229,13 @@ def test_without_a_microphone_a_request_fails_at_once_and_its_state_is_told():
     async def run():
         events = []
         absent = Settings(capture=CaptureSettings(device="no microphone of this name 4711"))
-        hearing = Hearing(absent, on_spontaneous=lambda heard: None, on_microphone=events.append)
+        hearing = Hearing(
+            absent,
+            on_spontaneous=lambda heard: None,
+            on_candidate=lambda candidate: None,
+            on_dropped=lambda: None,
+            on_microphone=events.append,
+        )
         try:
             async with asyncio.timeout(60):
                 waiting = asyncio.create_task(hearing.utterance(lambda: None))

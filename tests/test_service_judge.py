@@ -16,6 +16,7 @@ from tests.vault_helpers import DEVICE_KEY, NONCE, RP, Party, make_template
 from voiceid.errors import CredentialError, EnrolmentError, ServiceError, VaultError
 from voiceid.pipeline import Authentication, AuthenticationRequest, Identification
 from voiceid.scoring.policy import not_enrolled
+from voiceid.service.attempt import Attempt, Candidate
 from voiceid.service.audit import Audit, StreamLog
 from voiceid.service.ceremonies import Ceremonies
 from voiceid.service.judge import Answer, Judge
@@ -24,6 +25,7 @@ from voiceid.service.lockout_state import DISABLED_AT, LockoutState
 from voiceid.service.metrics import Metrics
 from voiceid.service.peers import Peer
 from voiceid.service.session import Arming
+from voiceid.settings import Settings
 from voiceid.types import Decision, Outcome, Source, Waveform
 
 WAVEFORM = Waveform(np.zeros(16_000, np.float32), Source.FILE)
@@ -36,6 +38,7 @@ class Pipeline:
     def __init__(self, lockout):
         self.lockout, self.outcome, self.best = lockout, Outcome.REJECTED, "Ada"
         self.charged, self.candidates, self.error = [], [], None
+        self.settings = Settings()
 
     def check_template(self, template):
         if self.error is not None:
@@ -45,12 +48,22 @@ class Pipeline:
         self._look([name])
         return self._decision(name)
 
-    def authenticate(self, waveform, vault, authenticator, request):
-        self._look([request.user])
-        decision = self._decision(request.user)
+    def examine(self, waveform, template, *, watch):
+        with watch.stage("prepare"):
+            self._look([template.name])
+        return self._decision(template.name), waveform
+
+    def speech_units(self, utterance, profile):
+        return None
+
+    def authenticate(self, waveform, vault, authenticator, request, *, known):
+        examined = known(vault.load_template(request.user))
+        if examined is None:
+            self._look([request.user])
+        decision = examined.decision if examined else self._decision(request.user)
         return Authentication(decision, self._signed(authenticator, request, decision) if decision.accepted else None)
 
-    def identify(self, waveform, templates):
+    def identify(self, waveform, templates, *, watch=None):
         self.candidates = [template.name for template in templates]
         self._look(self.candidates)
         if not templates:
@@ -66,7 +79,7 @@ class Pipeline:
     def prepare(self, waveform):
         return waveform
 
-    def sign(self, waveform, decision, vault, authenticator, request):
+    def sign(self, waveform, decision, vault, authenticator, request, *, units):
         return self._signed(authenticator, request, decision)
 
     def _signed(self, authenticator, request, decision):
@@ -80,7 +93,7 @@ class Pipeline:
             raise self.error
 
     def _decision(self, name):
-        return Decision(self.outcome, (self.outcome.value,), user=name)
+        return Decision(self.outcome, (self.outcome.value,), user=name, timings={"total": 1.0})
 
 
 @pytest.fixture
@@ -251,7 +264,7 @@ def ask(judge, pipeline):
             judge, Audit(str.lower), Metrics(), is_granted=lambda *_: True, announce=lambda verdict: None
         )
         client = object()
-        ceremonies.session.claim(client, seconds=60).append(bytes(32_000), end=True)
+        ceremonies.session.claim(client, uid=1000, seconds=60).append(bytes(32_000), end=True)
         params = {"user": "Ada", "relying_party": RP, "purpose": "a test", "nonce": NONCE, "audio": True, **more}
         call = SimpleNamespace(
             params=params, connection=client, peer=Peer(1000, 1000, 1), admin=False, notify=lambda *_, **__: None
@@ -318,3 +331,171 @@ def test_with_nobody_enrolled(tmp_path, pipeline):
 
 def test_every_decision_has_its_own_id(judge):
     assert len({judge.verify(WAVEFORM, "Bob").decision_id for _ in range(3)}) == 3
+
+
+def candidate(waveform=WAVEFORM):
+    return Candidate(waveform, asked_for=True, began=0.0)
+
+
+OTHER = Waveform(WAVEFORM.samples.copy(), Source.FILE)
+"""The same samples, but another utterance."""
+
+
+def test_a_ceremony_is_charged_once_before_its_first_candidate_is_scored(judge, pipeline, lockout):
+    attempt = Attempt()
+    judge.examine_early(candidate(OTHER), attempt, "Ada")
+    judge.examine_early(candidate(), attempt, "Ada")
+    assert pipeline.charged == [{"Ada": 1}, {"Ada": 1}]
+    verdict = judge.verify(WAVEFORM, "Ada", attempt=attempt)
+    assert verdict.answer is Answer.DENIED and verdict.early
+    assert len(pipeline.charged) == 2, "what is known is not scored again"
+    assert failures(lockout)["Ada"] == 1
+
+
+def test_the_verdict_is_that_on_the_utterance_that_was_delivered(judge, pipeline, lockout):
+    for early, late in ((Outcome.ACCEPTED, Outcome.REJECTED), (Outcome.REJECTED, Outcome.ACCEPTED)):
+        attempt = Attempt()
+        pipeline.outcome = early
+        judge.examine_early(candidate(OTHER), attempt, "Ada", request=REQUEST)
+        pipeline.outcome = late
+        for verdict in (judge.verify(WAVEFORM, "Ada", attempt=attempt), judge.authenticate(WAVEFORM, REQUEST)):
+            assert verdict.decision.outcome is late and not verdict.early
+            assert verdict.envelope is None or late is Outcome.ACCEPTED
+
+
+def test_a_void_candidate_is_neither_scored_nor_charged(judge, pipeline, lockout):
+    void = candidate()
+    void.void.set()
+    attempt = Attempt()
+    judge.examine_early(void, attempt, "Ada")
+    judge.identify_early(void, attempt, ARMING)
+    assert pipeline.charged == [] and set(failures(lockout).values()) == {0}
+
+
+def test_a_candidate_whose_ceremony_ends_without_a_verdict_keeps_its_charge(judge, pipeline, lockout):
+    pipeline.outcome = Outcome.ACCEPTED
+    for _ in range(5):
+        judge.examine_early(candidate(), Attempt(), "Ada")
+    assert failures(lockout)["Ada"] == 5 and judge.precheck("Ada").answer is Answer.LOCKED
+    assert judge.verify(WAVEFORM, "Ada").answer is Answer.LOCKED, "it was no free try"
+
+
+def test_the_fifth_failure_is_no_lock_on_its_own_ceremony(judge, pipeline, lockout):
+    for _ in range(4):
+        judge.verify(WAVEFORM, "Ada")
+    pipeline.outcome = Outcome.ACCEPTED
+    attempt = Attempt()
+    judge.examine_early(candidate(), attempt, "Ada", request=REQUEST)
+    assert lockout.report("Ada").locked
+    assert judge.authenticate(WAVEFORM, REQUEST, attempt=attempt).envelope is not None
+    assert failures(lockout)["Ada"] == 0
+
+
+def test_a_charge_refused_in_advance_says_how_long_the_lock_lasts_if_it_still_does(judge, pipeline, lockout):
+    for _ in range(5):
+        judge.verify(WAVEFORM, "Ada")
+    asked, attempt = len(pipeline.charged), Attempt()
+    judge.examine_early(candidate(), attempt, "Ada")
+    verdict = judge.verify(WAVEFORM, "Ada", attempt=attempt)
+    assert verdict.answer is Answer.LOCKED and 0 < verdict.retry_after <= 30 and not verdict.early
+    lockout.reset("Ada")
+    verdict = judge.verify(WAVEFORM, "Ada", attempt=attempt)
+    assert verdict.answer is Answer.LOCKED and verdict.retry_after is None, "0 would say that it never ends"
+    assert len(pipeline.charged) == asked
+
+
+def test_two_ceremonies_do_not_share_what_is_known(judge, pipeline, lockout):
+    first, second = Attempt(), Attempt()
+    pipeline.outcome = Outcome.ACCEPTED
+    judge.examine_early(candidate(), first, "Ada")
+    pipeline.outcome = Outcome.REJECTED
+    assert judge.verify(WAVEFORM, "Ada", attempt=second).answer is Answer.DENIED
+    assert judge.verify(WAVEFORM, "Bob", attempt=first).answer is Answer.DENIED, "known of Ada, not of Bob"
+    assert failures(lockout) == {"Ada": 2, "Bob": 1, "Cleo": 0}
+
+
+def test_other_models_or_another_template_make_what_is_known_void(judge, pipeline, party, lockout):
+    def replace_models():
+        judge.pipeline = Pipeline(lockout)
+
+    def replace_template():
+        party.vault.save_template(make_template("Ada", seed=9, user_id=party.template.user_id), replace=True)
+
+    for change in (replace_models, replace_template):
+        attempt = Attempt()
+        judge.pipeline.outcome = Outcome.ACCEPTED
+        judge.examine_early(candidate(), attempt, "Ada")
+        change()
+        judge.pipeline.outcome = Outcome.REJECTED
+        verdict = judge.verify(WAVEFORM, "Ada", attempt=attempt)
+        assert verdict.answer is Answer.DENIED and not verdict.early
+        lockout.reset("Ada")
+
+
+def test_a_user_who_is_deleted_meanwhile_is_not_accepted(judge, pipeline, party):
+    pipeline.outcome = Outcome.ACCEPTED
+    attempt, alone = Attempt(), Attempt()
+    judge.examine_early(candidate(), attempt, "Ada")
+    judge.identify_early(candidate(), alone, None)
+    party.vault.delete_user("Ada")
+    pipeline.decide = lambda waveform, template, *, name: not_enrolled(name)
+    assert judge.verify(WAVEFORM, "Ada", attempt=attempt).decision.outcome is Outcome.NOT_ENROLLED
+    assert judge.identify(WAVEFORM, None, attempt=alone).user != "Ada"
+
+
+def test_what_fails_early_says_nothing_and_is_told_at_the_end(judge, pipeline, party, monkeypatch):
+    def full(name, state):
+        raise VaultError("disk full")
+
+    attempt = Attempt()
+    with monkeypatch.context() as patch:
+        patch.setattr(party.vault, "save_lockout", full)
+        judge.examine_early(candidate(), attempt, "Ada")
+        assert pipeline.charged == [], "nothing is scored where the charge cannot be written"
+        with pytest.raises(VaultError):
+            judge.verify(WAVEFORM, "Ada", attempt=attempt)
+    pipeline.error = RuntimeError("a fault")
+    judge.examine_early(candidate(), attempt, "Ada")
+    with pytest.raises(RuntimeError):
+        judge.verify(WAVEFORM, "Ada", attempt=attempt)
+    assert pipeline.charged == [{"Ada": 1}] * 2
+
+
+def test_an_armed_claim_is_charged_once_and_settled_by_its_verdict(judge, pipeline, party, lockout):
+    attempt = Attempt()
+    judge.identify_early(candidate(OTHER), attempt, ARMING)
+    judge.identify_early(candidate(), attempt, ARMING)
+    assert pipeline.charged == [{"Ada": 1, "Bob": 1, "Cleo": 1}] * 2
+    assert judge.identify(WAVEFORM, ARMING, attempt=attempt).early
+    assert failures(lockout) == {"Ada": 1, "Bob": 0, "Cleo": 0} and len(pipeline.charged) == 2
+    pipeline.outcome, attempt = Outcome.ACCEPTED, Attempt()
+    judge.identify_early(candidate(), attempt, ARMING)
+    verdict = judge.identify(WAVEFORM, ARMING, attempt=attempt)
+    assert verdict.early and party.verify(verdict.envelope.to_bytes(), allow_file=True)
+
+
+def test_a_claim_that_ends_before_the_utterance_settles_without_a_signature(judge, pipeline, lockout):
+    attempt = Attempt()
+    judge.identify_early(candidate(), attempt, ARMING)
+    assert judge.identify(WAVEFORM, None, attempt=attempt).envelope is None
+    assert failures(lockout) == {"Ada": 1, "Bob": 0, "Cleo": 0}
+    pipeline.outcome, attempt = Outcome.ACCEPTED, Attempt()
+    judge.identify_early(candidate(), attempt, ARMING)
+    assert judge.identify(WAVEFORM, None, attempt=attempt).envelope is None
+    assert failures(lockout) == {"Ada": 0, "Bob": 0, "Cleo": 0}
+
+
+def test_an_armed_utterance_that_is_never_delivered_counts_as_inconclusive_for_all(judge, pipeline, lockout):
+    for _ in range(10):
+        attempt = Attempt()
+        pipeline.outcome = Outcome.ACCEPTED
+        judge.identify_early(candidate(), attempt, ARMING)
+        judge.abandon(attempt)
+    assert failures(lockout) == {"Ada": 1, "Bob": 1, "Cleo": 1}
+
+
+def test_what_nobody_armed_costs_nothing_in_advance_either(judge, pipeline, lockout):
+    attempt = Attempt()
+    judge.identify_early(candidate(), attempt, None)
+    judge.abandon(attempt)
+    assert pipeline.charged == [{"Ada": 0, "Bob": 0, "Cleo": 0}] and set(failures(lockout).values()) == {0}

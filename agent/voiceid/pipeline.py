@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,6 +43,18 @@ class Identification:
     decision: Decision
     candidates: tuple[tuple[str, float], ...]
     ambiguous: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """What examining a waveform came to, before anything follows from it.
+
+    ``utterance`` is None where none was prepared; ``units`` are there where they were made in advance.
+    """
+
+    decision: Decision
+    utterance: Utterance | None
+    units: SpeechUnits | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +108,13 @@ class Pipeline:
         return decision
 
     def examine(
-        self, waveform: Waveform, template: Template | None, *, name: str = ""
+        self, waveform: Waveform, template: Template | None, *, name: str = "", watch: Stopwatch | None = None
     ) -> tuple[Decision, Utterance | None]:
         """As :meth:`decide`, with the utterance that was judged (None where none was prepared)."""
         if template is None:
             return not_enrolled(name), None
         template = self.check_template(template)
-        watch = Stopwatch()
+        watch = watch or Stopwatch()
         with watch.stage("prepare"):
             utterance = self.prepare(waveform)
         if not utterance.quality.usable:
@@ -117,9 +129,17 @@ class Pipeline:
         return dataclasses.replace(decision, timings=watch.timings(), user=template.name)
 
     def authenticate(
-        self, waveform: Waveform, vault: Vault, authenticator: Authenticator, request: AuthenticationRequest
+        self,
+        waveform: Waveform,
+        vault: Vault,
+        authenticator: Authenticator,
+        request: AuthenticationRequest,
+        *,
+        known: Callable[[Template], Examined | None] = lambda template: None,
     ) -> Authentication:
         """Decide on ``waveform`` for the user of ``request`` and, only on acceptance, sign an envelope of units.
+
+        ``known`` tells what this pipeline found of ``waveform`` and a template in advance, if it did.
 
         Raises:
             CredentialError, EnvelopeError, VaultError, ClockError: the request cannot be granted; checked before the
@@ -137,13 +157,16 @@ class Pipeline:
             credential_id=request.credential_id,
             purpose=request.purpose,
         )
-        decision, utterance = self.examine(waveform, template)
+        examined = known(template) or Examined(*self.examine(waveform, template))
+        decision, utterance = examined.decision, examined.utterance
         if not decision.accepted or utterance is None:
             return Authentication(decision, None)
         request = dataclasses.replace(request, credential_id=credential.credential_id)
         watch = Stopwatch()
-        envelope = self.sign(utterance, decision, vault, authenticator, request, watch=watch)
-        timings = decision.timings | watch.timings() | {"total": decision.timings["total"] + watch.timings()["total"]}
+        envelope = self.sign(utterance, decision, vault, authenticator, request, watch=watch, units=examined.units)
+        timings = dict(decision.timings)
+        for stage, milliseconds in watch.timings().items():
+            timings[stage] = timings.get(stage, 0.0) + milliseconds
         return Authentication(dataclasses.replace(decision, timings=timings), envelope)
 
     def sign(
@@ -155,15 +178,20 @@ class Pipeline:
         request: AuthenticationRequest,
         *,
         watch: Stopwatch | None = None,
+        units: SpeechUnits | None = None,
     ) -> Envelope:
         """The envelope of an ``utterance`` that ``decision`` accepted: its units, as far as the profile shares them.
+
+        ``units`` made in advance are used if they are of that profile.
 
         Raises:
             CredentialError: not accepted for the user of ``request``, or that user has no such credential.
         """
         watch = watch or Stopwatch()
         with watch.stage("units"):
-            units = self.speech_units(utterance, vault.privacy_profile(request.rp_id))
+            profile = vault.privacy_profile(request.rp_id)
+            if units is None or units.profile != profile:
+                units = self.speech_units(utterance, profile)
         with watch.stage("sign"):
             return authenticator.authenticate(
                 request.user,
@@ -176,7 +204,9 @@ class Pipeline:
                 purpose=request.purpose,
             )
 
-    def identify(self, waveform: Waveform, templates: Sequence[Template]) -> Identification:
+    def identify(
+        self, waveform: Waveform, templates: Sequence[Template], *, watch: Stopwatch | None = None
+    ) -> Identification:
         """Find the speaker among ``templates`` (open set); those of another identity model are left out.
 
         With n users enrolled a stranger has n chances, so the identity score must pass its threshold by ln n. Nobody
@@ -190,7 +220,7 @@ class Pipeline:
         sha256 = self.judges.identity.card.sha256
         fitting = [fit for template in templates if (fit := template.for_model(sha256)) is not None]
         templates = fitting or [self.check_template(templates[0])]
-        watch = Stopwatch()
+        watch = watch or Stopwatch()
         with watch.stage("prepare"):
             utterance = self.prepare(waveform)
         if not utterance.quality.usable:

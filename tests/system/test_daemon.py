@@ -15,16 +15,20 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
+import numpy as np
 import pytest
 import soundfile
 
 from tests.cli_helpers import recordings_of, voiceid
 from tests.system.daemon_helpers import Running
 from tests.vault_helpers import NONCE, accepted, make_template
+from voiceid.activation import UtteranceCollector
 from voiceid.audio import read_waveform
+from voiceid.audio.vad import FRAME
 from voiceid.cli.exit_codes import ExitCode
 from voiceid.credentials.authenticator import Authenticator
 from voiceid.credentials.keys import load_device_key
@@ -35,6 +39,8 @@ from voiceid.service.client import Client, RemoteError
 from voiceid.service.lockout import Lockout
 from voiceid.service.schema import Fault
 from voiceid.service.wire import from_base64
+from voiceid.settings import ActivationSettings
+from voiceid.types import Source
 
 RP = "shop.example.org"
 OWNER, STRANGER = "ls1089", "ls121"
@@ -233,6 +239,92 @@ def test_a_spontaneous_utterance_is_signed_for_whoever_holds_an_armed_claim(enro
         assert client.listen() == ("claim.ended", {"claim": claim, "reason": "used"})
         assert not client.call("status")["busy"], "a nonce is used once"
         client.call("credentials.revoke", user="ada", credential_id=registration.credential_id)
+
+
+def pcm_of(*parts: np.ndarray) -> bytes:
+    return (np.concatenate(parts) * 32767).astype("<i2").tobytes()
+
+
+@contextlib.contextmanager
+def speaking(running: Running) -> Iterator[BinaryIO]:
+    """The end of a pipe that stands for the microphone."""
+    with pipe_before(running) as pipe, pipe.open("wb", 0) as end:
+        yield end
+
+
+def a_word_of(file: Path) -> bytes:
+    """Speech up to a pause that is long enough for a candidate but not for the end."""
+    wave = np.concatenate((read_waveform(file).samples[: 2 * 16_000], np.zeros(16_000, np.float32)))
+    collector, end = UtteranceCollector(ActivationSettings(), Source.FILE), 0
+    while collector.candidate is None:
+        collector.feed(wave[end : end + FRAME])
+        end += FRAME
+    return pcm_of(wave[: end + 2 * FRAME])
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait, and fail after a minute."""
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_it_decides_before_the_end_is_certain_and_says_so_to_admins_only_then(enrolled: Running, command: Path) -> None:
+    told: list[str] = []
+    events: list[dict] = []
+    wave = read_waveform(command).samples
+
+    def hear(name: str, params: dict) -> None:
+        events.append(params)
+
+    with enrolled.client() as client, enrolled.client() as other, speaking(enrolled) as end:
+        other.call("subscribe")
+
+        def speak(name: str, params: dict) -> None:
+            told.append(params["stage"])
+            if params["stage"] == "listening":
+                end.write(a_word_of(command))
+            if params["stage"] == "speech":
+                until(lambda: other.call("lockout.show", hear, user="ada")["failures"] == 1)
+                assert events == [], "charged, but nothing is told of what may not have been all"
+                end.write(pcm_of(wave[8_000:], np.zeros(16_000, np.float32)))
+
+        before = enrolled.said().count("decision=")
+        result = client.call("verify", speak, user="ada", purpose="a test", challenge=bytes(16))
+        assert result["detail"]["early"]
+        assert result["detail"]["quality"]["net_speech"] > 2, "the last candidate is the whole"
+        assert told == ["listening", "speech", "judging"]
+        other.call("status", hear)
+        assert [event["detail"]["decision"] for event in events] == [result["decision"]]
+        assert enrolled.said().count("decision=") == before + 1
+        client.call("lockout.reset", user="ada")
+
+
+def test_a_request_that_is_cancelled_after_a_candidate_is_no_free_try(enrolled: Running, command: Path) -> None:
+    events: list[dict] = []
+
+    def hear(name: str, params: dict) -> None:
+        events.append(params)
+
+    with enrolled.client() as other, speaking(enrolled) as end:
+        other.call("subscribe")
+        before = enrolled.said().count("decision=")
+        with enrolled.client() as client:
+
+            def speak(name: str, params: dict) -> None:
+                if params["stage"] == "listening":
+                    end.write(a_word_of(command))
+                if params["stage"] == "speech":
+                    until(lambda: other.call("lockout.show", user="ada")["failures"] == 1)
+                    raise ConnectionError
+
+            with pytest.raises(ServiceError):
+                client.call("verify", speak, user="ada", purpose="a test", challenge=bytes(16))
+        until(lambda: not other.call("status", hear)["busy"])
+        assert other.call("lockout.show", user="ada")["failures"] == 1, "although the voice was hers"
+        assert enrolled.said().count("decision=") == before and events == []
+        other.call("lockout.reset", user="ada")
 
 
 def test_one_capture_session_and_it_ends_with_its_client(enrolled: Running) -> None:

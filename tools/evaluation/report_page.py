@@ -27,6 +27,7 @@ def page(report: Mapping[str, Any], figures: Sequence[str] = ()) -> str:
         "attack systems, rooms and loudspeakers measured here are in no training or development data.",
         _models(report["cards"]),
         "## Floors",
+        "The first floor is that of version 1, the second what version 2 has to reach.",
         _floors(measures),
         *(section(measures) for section in (_verification, _groups, _teachers)),
         _curves(figures),
@@ -45,30 +46,30 @@ def _models(cards: list[dict[str, Any]]) -> str:
 
 def _floors(measures: Mapping[str, Result]) -> str:
     rows = [
-        ["unseen speakers, 3 s, enrolled from 3 utterances: EER", "<= 2.5 %", *_eer(measures, "verification-3s")],
-        ["the same, 2 s", "<= 4 %", *_eer(measures, "verification-2s")],
-        ["the same, whole utterances", "<= 1.5 %", *_eer(measures, "verification-full")],
-        ["the same, 3 s in noise at 10 dB", "<= 6 %", *_eer(measures, "verification-noise")],
+        ["unseen speakers, 3 s, enrolled from 3 utterances: EER", "5; 2.5 %", *_eer(measures, "verification-3s")],
+        ["the same, 2 s", "-; 4 %", *_eer(measures, "verification-2s")],
+        ["the same, whole utterances", "-; 1.5 %", *_eer(measures, "verification-full")],
+        ["the same, 3 s in noise at 10 dB", "-; 6 %", *_eer(measures, "verification-noise")],
         *(
-            [f"CPU of identity a second of speech to {title}'s", "<= 0.5", *_cpu_ratio(measures, name)]
+            [f"CPU of identity a second of speech to {title}'s", "-; 0.5", *_cpu_ratio(measures, name)]
             for name, title in TEACHERS.items()
         ),
-        ["unseen synthesis and conversion: EER", "<= 15 %", *_eer(measures, "spoofing")],
-        ["worst family of at least 30 clips: APCER at BPCER 5 %", "<= 45 %", *_worst_family(measures)],
-        ["simulated replay, unseen room and loudspeaker: EER", "<= 8 %", *_eer(measures, "liveness-simulated")],
+        ["unseen synthesis and conversion: EER", "20; 15 %", *_eer(measures, "spoofing")],
+        ["worst family of at least 30 clips: APCER at BPCER 5 %", "-; 45 %", *_worst_family(measures)],
+        ["simulated replay, unseen room and loudspeaker: EER", "15; 8 %", *_eer(measures, "liveness-simulated")],
         ["real replays caught (balanced)", "report", *_real_replays(measures)],
-        ["VOID features of ASVspoof 2017, train to dev: EER", "<= 20 %", *_void(measures, "train_dev_eer")],
-        ["the same, folds by speaker: EER", "<= 8 %", *_void(measures, "speaker_grouped_eer")],
-        ["owner's FRR, balanced", "<= 8 %", *_rate(measures, "frr")],
-        ["zero-effort FAR, balanced", "<= 1 %", *_rate(measures, "far")],
-        ["worst species aimed at the owner: IAPAR, balanced", "<= 20 %", *_worst_species(measures)],
-        ["spliced commands caught, balanced", ">= 80 %", *_splices(measures)],
+        ["VOID features of ASVspoof 2017, train to dev: EER", "20; 20 %", *_void(measures, "train_dev_eer")],
+        ["the same, folds by speaker: EER", "8; 8 %", *_void(measures, "speaker_grouped_eer")],
+        ["owner's FRR, balanced", "-; 8 %", *_rate(measures, "frr")],
+        ["zero-effort FAR, balanced", "-; 1 %", *_rate(measures, "far")],
+        ["worst species aimed at the owner: IAPAR, balanced", "-; 20 %", *_worst_species(measures)],
+        ["spliced commands caught, balanced", "-; >= 80 %", *_splices(measures)],
         ["same key in accepted attempts", "100 of 100", *_same_key(measures)],
         ["forbidden imports", "none", *_imports(measures)],
-        ["CPU of decision and units (3 s, 1 thread) to official AASIST-L", "<= 0.6", *_ratio(measures)],
-        ["peak resident memory", "< 200 MB", *_peak(measures)],
+        ["CPU of decision and units (3 s, 1 thread) to official AASIST-L", "1; 0.6", *_ratio(measures)],
+        ["peak resident memory", "250; 200 MB", *_peak(measures)],
     ]
-    return _table(["measure", "floor", "measured", "interval", "trials"], rows)
+    return _table(["measure", "floors", "measured", "interval", "trials"], rows)
 
 
 def _verification(measures: Mapping[str, Result]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from enum import StrEnum, unique
 
 import numpy as np
@@ -11,6 +10,9 @@ from voiceid.audio.streaming_vad import StreamingVad
 from voiceid.audio.vad import FRAME, FRAME_SECONDS
 from voiceid.settings import ActivationSettings
 from voiceid.types import Samples, Source, Waveform
+
+TAIL = 0.3
+"""Seconds that an utterance keeps after its last speech, however long it is listened on."""
 
 
 @unique
@@ -28,23 +30,14 @@ class Ending(StrEnum):
 class UtteranceCollector:
     """Takes frames after an activation until speech has ended; each frame is looked at once."""
 
-    def __init__(
-        self,
-        settings: ActivationSettings,
-        source: Source,
-        *,
-        lead: Samples | None = None,
-        on_audio: Callable[[Samples], None] | None = None,
-    ) -> None:
-        """``lead`` (n,) is what was heard before the activation and belongs to the utterance.
-
-        ``on_audio`` hears all audio in its order as it comes, the lead first: for work that need not wait for the end.
-        """
-        self._settings, self._source, self._on_audio = settings, source, on_audio
+    def __init__(self, settings: ActivationSettings, source: Source, *, lead: Samples | None = None) -> None:
+        """``lead`` (n,) is what was heard before the activation and belongs to the utterance."""
+        self._settings, self._source = settings, source
         self._vad = StreamingVad()
         self._parts: list[Samples] = []
         self._seconds = self._speech = self._silence = 0.0
         self._ending: Ending | None = None
+        self._candidate: Waveform | None = None
         if lead is not None and lead.size:
             self._take_lead(lead)
 
@@ -63,15 +56,24 @@ class UtteranceCollector:
         """Speech since the activation (seconds)."""
         return self._speech
 
+    @property
+    def candidate(self) -> Waveform | None:
+        """What :meth:`feed` will deliver, this very object, unless more is said; known :data:`TAIL` after speech."""
+        return self._candidate
+
     def feed(self, samples: Samples) -> Waveform | None:
         """Hear the next frame, float32 (:data:`voiceid.audio.vad.FRAME`,); the whole utterance when it is over."""
-        self._take(samples)
+        self._parts.append(samples)
         self._seconds += FRAME_SECONDS
         if self._vad.is_speech(samples):
             self._speech += FRAME_SECONDS
             self._silence = 0.0
+            self._candidate = None
         else:
             self._silence += FRAME_SECONDS
+        enough = self._speech >= self._settings.min_speech
+        if enough and self._candidate is None and self._silence >= TAIL:
+            self._candidate = self._waveform()
         ending = self._judge()
         return None if ending is None else self._end(ending)
 
@@ -91,14 +93,12 @@ class UtteranceCollector:
 
     def _end(self, ending: Ending) -> Waveform:
         self._ending = ending
+        return self._candidate or self._waveform()
+
+    def _waveform(self) -> Waveform:
         return Waveform(np.concatenate(self._parts) if self._parts else np.zeros(0, np.float32), self._source)
 
     def _take_lead(self, lead: Samples) -> None:
         for frame in lead[len(lead) % FRAME :].reshape(-1, FRAME):
             self._vad.is_speech(frame)
-        self._take(lead)
-
-    def _take(self, samples: Samples) -> None:
-        self._parts.append(samples)
-        if self._on_audio is not None:
-            self._on_audio(samples)
+        self._parts.append(lead)

@@ -7,12 +7,14 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from voiceid.credentials.envelope import check_purpose
 from voiceid.credentials.rp_id import check_rp_id
 from voiceid.pipeline import AuthenticationRequest
+from voiceid.service.attempt import Attempt, Candidate
 from voiceid.service.audit import Audit
 from voiceid.service.connection import Call, Connection
 from voiceid.service.detail import detail_of
@@ -34,6 +36,21 @@ DEFAULT_CLAIM = 60
 _log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Overheard:
+    """An utterance that no request asked for: when the ear opened, and the armed claim that it is meant for."""
+
+    began: float
+    claim: Claim | None
+    attempt: Attempt
+
+
+class Judging(Protocol):
+    """Judges an utterance for a ceremony."""
+
+    def __call__(self, waveform: Waveform, *, attempt: Attempt) -> Verdict: ...
+
+
 class Ceremonies:
     """Handlers that need the capture session. All scoring happens in one thread, in the order of the requests."""
 
@@ -52,6 +69,7 @@ class Ceremonies:
         self._is_granted, self._announce = is_granted, announce
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="scoring")
         self._spontaneous: asyncio.Task[None] | None = None
+        self._overheard: Overheard | None = None
         self._finishing: set[asyncio.Task[Verdict]] = set()
         self.session = CaptureSession(_tell_expired, idle=judge.pipeline.settings.service.claim_idle)
         self.hearing: Hearing
@@ -85,7 +103,8 @@ class Ceremonies:
         user = call.params["user"]
         check_purpose(call.params["purpose"])
         precheck = partial(self.judge.precheck, user)
-        verdict = await self._ceremony("verify", call, precheck, partial(self.judge.verify, user=user))
+        early = partial(self.judge.examine_early, user=user)
+        verdict = await self._ceremony("verify", call, precheck, early, partial(self.judge.verify, user=user))
         return {**verdict_facts(verdict), **lock_facts(verdict), "challenge": call.params["challenge"]}
 
     async def authenticate(self, call: Call) -> dict[str, Any]:
@@ -95,8 +114,9 @@ class Ceremonies:
             params["user"], params["relying_party"], params["nonce"], params.get("credential_id"), params["purpose"]
         )
         precheck = partial(self.judge.precheck, request.user, request)
+        early = partial(self.judge.examine_early, user=request.user, request=request)
         judge = partial(self.judge.authenticate, request=request)
-        verdict = await self._ceremony("authenticate", call, precheck, judge)
+        verdict = await self._ceremony("authenticate", call, precheck, early, judge)
         locked = lock_facts(verdict)
         if locked and not call.admin and not await self.score(self.judge.is_owner, request.user, call.peer.uid):
             locked = {}
@@ -111,50 +131,87 @@ class Ceremonies:
             "user_handle": params.get("user_handle"),
         }
         precheck = partial(self.judge.precheck_registration, **asked)
-        verdict = await self._ceremony("register", call, precheck, partial(self.judge.register, **asked))
+        early = partial(self.judge.examine_early, user=user)
+        verdict = await self._ceremony("register", call, precheck, early, partial(self.judge.register, **asked))
         facts, made = {**verdict_facts(verdict), **lock_facts(verdict)}, verdict.registered
         if made is not None:
             facts |= {"credential": made.credential.facts(user), "registration": made.response}
         return facts
 
-    async def listen(self, call: Call, claim: Claim) -> Waveform:
+    async def listen(
+        self, call: Call, claim: Claim, on_candidate: Callable[[Candidate], object] | None = None
+    ) -> Waveform:
         """The utterance that ``call`` is about: handed over, or spoken now."""
         if call.params.get("audio"):
             return claim.take_recordings()[0]
         call.notify("progress", stage="listening")
-        return await self.hearing.utterance(lambda: call.notify("progress", stage="speech"))
+        return await self.hearing.utterance(lambda: call.notify("progress", stage="speech"), on_candidate)
 
     async def score(self, function: Callable[..., T], *arguments: Any) -> T:
         """Run ``function`` in the scoring thread. A cancelled wait leaves it to finish there."""
         return await asyncio.get_running_loop().run_in_executor(self._worker, function, *arguments)
 
-    def spontaneous(self, heard: Heard) -> None:
-        """Judge what was said after a wake word that no request asked for; one at a time, others are dropped.
+    def candidate(self, candidate: Candidate) -> None:
+        """Examine in advance what no request asked for."""
+        overheard = self._overhear(candidate.began)
+        if overheard is not None:
+            arming = overheard.claim.arming if overheard.claim else None
+            self._worker.submit(self.judge.identify_early, candidate, overheard.attempt, arming)
 
-        A claim that was made after the ear had opened does not count: the speaker could not know of it.
-        """
-        claim = self.session.current
-        if (self._spontaneous is not None and not self._spontaneous.done()) or (claim is not None and claim.busy):
+    def dropped(self) -> None:
+        """What no request asked for is not heard to its end."""
+        if self._overheard is not None:
+            self._worker.submit(self.judge.abandon, self._overheard.attempt)
+        self._overheard = None
+
+    def spontaneous(self, heard: Heard) -> None:
+        """Judge what was said after a wake word that no request asked for; one at a time, others are dropped."""
+        overheard = self._overhear(heard.began)
+        if overheard is None or self._occupied:
+            self.dropped()
             return
-        armed = claim if claim is not None and claim.arming is not None and claim.since <= heard.began else None
-        if armed is not None:
-            armed.busy = True
-        self._spontaneous = asyncio.create_task(self._identify(heard.waveform, armed))
+        self._overheard = None
+        claim = overheard.claim if overheard.claim is self.session.current else None
+        if claim is not None:
+            claim.busy = True
+        self._spontaneous = asyncio.create_task(self._identify(heard.waveform, claim, overheard.attempt))
 
     async def close(self) -> None:
         """Let what is being judged come to its end, log included, and end the scoring thread."""
         if self._finishing:
             await asyncio.wait(self._finishing)
+        if self._overheard is not None:
+            await self.score(self.judge.abandon, self._overheard.attempt)
         self._worker.shutdown(wait=True, cancel_futures=True)
 
-    async def _identify(self, waveform: Waveform, claim: Claim | None) -> None:
+    @property
+    def _occupied(self) -> bool:
+        claim = self.session.current
+        return (self._spontaneous is not None and not self._spontaneous.done()) or (claim is not None and claim.busy)
+
+    def _overhear(self, began: float) -> Overheard | None:
+        """The utterance for which the ear opened at ``began``; None where it will not be judged.
+
+        A claim that was made after that does not count: the speaker could not know of it.
+        """
+        if self._overheard is not None and self._overheard.began == began:
+            return self._overheard
+        self.dropped()
+        if self._occupied:
+            return None
+        claim = self.session.current
+        armed = claim if claim is not None and claim.arming is not None and claim.since <= began else None
+        self._overheard = Overheard(began, armed, Attempt())
+        return self._overheard
+
+    async def _identify(self, waveform: Waveform, claim: Claim | None, attempt: Attempt) -> None:
         began = time.monotonic()
         arming = claim.arming if claim is not None else None
         rp_id = arming.rp_id if arming is not None else None
         connection = claim.holder if claim is not None and isinstance(claim.holder, Connection) else None
         peer = connection.peer if connection is not None else None
         try:
-            verdict = await self.score(self.judge.identify, waveform, arming)
+            verdict = await self.score(partial(self.judge.identify, waveform, arming, attempt=attempt))
             self._audit.decision("identify", verdict, peer, rp_id)
         except Exception as error:
             _log.exception("identify failed")
@@ -179,9 +236,14 @@ class Ceremonies:
             connection.notify("claim.ended", claim=claim.claim_id, reason="used")
 
     async def _ceremony(
-        self, name: str, call: Call, precheck: Callable[[], Verdict | None], judge: Callable[[Waveform], Verdict]
+        self,
+        name: str,
+        call: Call,
+        precheck: Callable[[], Verdict | None],
+        early: Callable[[Candidate, Attempt], None],
+        judge: Judging,
     ) -> Verdict:
-        """Look before listening, listen, judge.
+        """Look before listening, listen, judge; ``early`` works on what has been said while the end is not certain yet.
 
         Judging is shielded: it is settled, logged and counted even if the client no longer waits for it.
         """
@@ -189,10 +251,11 @@ class Ceremonies:
             if (verdict := await self.score(precheck)) is not None:
                 self._report(name, verdict, call, None)
                 return verdict
-            waveform = await self.listen(call, claim)
+            attempt = Attempt()
+            waveform = await self.listen(call, claim, lambda candidate: self._worker.submit(early, candidate, attempt))
             began = time.monotonic()
             call.notify("progress", stage="judging")
-            task = asyncio.create_task(self._finish(name, call, partial(judge, waveform), began))
+            task = asyncio.create_task(self._finish(name, call, partial(judge, waveform, attempt=attempt), began))
             self._finishing.add(task)
             task.add_done_callback(self._finishing.discard)
             return await asyncio.shield(task)
@@ -231,7 +294,7 @@ def verdict_facts(verdict: Verdict) -> dict[str, Any]:
     return {
         "answer": verdict.answer.value,
         "decision": verdict.decision_id,
-        "detail": detail_of(verdict.decision),
+        "detail": detail_of(verdict),
     }
 
 

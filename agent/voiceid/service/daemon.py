@@ -152,7 +152,13 @@ class Daemon:
         """
         for problem in self._problems:
             _log.error("%s", problem)
-        hearing = Hearing(self._settings, on_spontaneous=self._ceremonies.spontaneous, on_microphone=self._microphone)
+        hearing = Hearing(
+            self._settings,
+            on_spontaneous=self._ceremonies.spontaneous,
+            on_candidate=self._ceremonies.candidate,
+            on_dropped=self._ceremonies.dropped,
+            on_microphone=self._microphone,
+        )
         self._ceremonies.hearing = self._hearing = hearing
         try:
             if self._settings.service.metrics_port is not None:
@@ -289,7 +295,7 @@ class Daemon:
         self._notifier.status(f"microphone: {event.state.value}")
 
     def _announce(self, verdict: Verdict) -> None:
-        detail = {"decision": verdict.decision_id, **detail_of(verdict.decision)}
+        detail = {"decision": verdict.decision_id, **detail_of(verdict)}
         self._server.broadcast("decision", verdict.answer.value, detail=detail, admins=True)
 
     def _name_in_log(self, name: str) -> str:

@@ -7,18 +7,22 @@ from dataclasses import asdict
 from enum import Enum
 from typing import Any
 
-from voiceid.types import Decision
+from voiceid.service.judge import Verdict
 
 
-def detail_of(decision: Decision) -> dict[str, Any]:
-    """Every field of ``decision`` but the user; numbers that are not finite become null."""
+def detail_of(verdict: Verdict) -> dict[str, Any]:
+    """Every field of the decision but the user; numbers that are not finite become null.
+
+    ``early`` tells whether it was ready before the end of the utterance was certain.
+    """
+    decision = verdict.decision
     table: dict[str, Any] = _plain(asdict(decision))
     del table["user"]
     if decision.evidence is not None:
         for name in ("identity", "spoofing", "liveness", "consistency"):
             table["evidence"][name]["passed"] = getattr(decision.evidence, name).passed
         del table["evidence"]["windows"]
-    return table
+    return table | {"early": verdict.early}
 
 
 def _plain(value: Any) -> Any:

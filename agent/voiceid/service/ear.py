@@ -14,6 +14,7 @@ from voiceid.audio.capture import Capture
 from voiceid.audio.capture_state import CaptureCounters, CaptureEvent, CaptureState
 from voiceid.audio.frames import FrameSource
 from voiceid.errors import AudioError
+from voiceid.service.attempt import Candidate
 from voiceid.settings import Settings
 from voiceid.types import Samples, Waveform
 
@@ -39,6 +40,10 @@ class Heard:
 class Listener(Protocol):
     """Told by the reading thread; must return at once."""
 
+    def candidate(self, candidate: Candidate) -> None: ...
+
+    def dropped(self) -> None: ...
+
     def heard(self, heard: Heard) -> None: ...
 
     def speech_began(self) -> None: ...
@@ -61,6 +66,7 @@ class Ear:
         self._activation = make_activation(settings.activation)
         self._source = self._open()
         self._collector: UtteranceCollector | None = None
+        self._candidate: Candidate | None = None
         self._asked_for = self._speech_told = self._recording = self._delivered = False
         self._began = 0.0
         self._asked = threading.Event()
@@ -162,7 +168,8 @@ class Ear:
                 self._start_over()
             if self._abandon.is_set():
                 self._abandon.clear()
-                self._collector = self._collector if not self._asked_for else None
+                if self._asked_for:
+                    self._drop()
             self._hear(frame.samples)
             if self._recording and self._delivered:
                 return
@@ -172,13 +179,21 @@ class Ear:
         self._activation.reset()
         if self._collector is not None and self._asked_for and not self._abandon.is_set():
             self._button.arm()
-        self._collector = None
+        self._drop()
+
+    def _drop(self) -> None:
+        """Forget what is being collected."""
+        if self._collector is not None:
+            self._collector = None
+            self._offer(None)
+            self._listener.dropped()
 
     def _hear(self, samples: Samples) -> None:
         activated = self._button.feed(samples)
         if activated is None and self._collector is None and not self._recording:
             activated = self._activation.feed(samples)
         if activated is not None:
+            self._drop()
             lead = self._source.recent(activated.lookback)
             self._collector = UtteranceCollector(self._settings.activation, self._source.source, lead=lead)
             self._asked_for = activated.kind is ActivationKind.PUSH_TO_TALK
@@ -189,12 +204,23 @@ class Ear:
             if self._collector.speech > 0 and not self._speech_told:
                 self._speech_told = True
                 self._listener.speech_began()
+            self._offer(self._collector.candidate)
             if waveform is not None:
                 self._end(waveform)
 
+    def _offer(self, waveform: Waveform | None) -> None:
+        """Tell of a new candidate; a former one that is another is void."""
+        former = self._candidate
+        if former is not None and former.waveform is not waveform:
+            former.void.set()
+            self._candidate = None
+        if waveform is not None and self._candidate is None:
+            self._candidate = Candidate(waveform, self._asked_for, self._began)
+            self._listener.candidate(self._candidate)
+
     def _end(self, waveform: Waveform) -> None:
         ending = self._collector.ending if self._collector is not None else None
-        self._collector = None
+        self._collector = self._candidate = None
         self._delivered = True
         self._activation.reset()
         self._listener.heard(Heard(waveform, ending or Ending.FINISHED, self._asked_for, self._began))

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from voiceid.activation import Ending
 from voiceid.audio.capture_state import CaptureEvent
+from voiceid.service.attempt import Candidate
 from voiceid.service.ear import Ear, Heard
 from voiceid.service.protocol import RequestError
 from voiceid.service.schema import Fault
@@ -30,19 +31,32 @@ class Hearing:
         settings: Settings,
         *,
         on_spontaneous: Callable[[Heard], None],
+        on_candidate: Callable[[Candidate], None],
+        on_dropped: Callable[[], None],
         on_microphone: Callable[[CaptureEvent], None],
     ) -> None:
+        """What no request asks for, ``on_candidate`` hears in advance and ``on_spontaneous`` at its end.
+
+        Where it has no end, since audio is missing or a request comes, ``on_dropped`` is called.
+        """
         self._loop = asyncio.get_running_loop()
         self._on_spontaneous, self._on_microphone = on_spontaneous, on_microphone
+        self._on_spontaneous_candidate, self._on_dropped = on_candidate, on_dropped
         self._waiting: asyncio.Future[Heard] | None = None
         self._on_speech: Callable[[], None] = _nothing
+        self._on_candidate: Callable[[Candidate], object] = _nothing
+        self._candidate: Candidate | None = None
         self._asked_at = 0.0
         self._longest = settings.activation.start_timeout + settings.activation.max_seconds + MARGIN
         self.ear = Ear(settings, self)
         self.ear.start()
 
-    async def utterance(self, on_speech: Callable[[], None]) -> Waveform:
+    async def utterance(
+        self, on_speech: Callable[[], None], on_candidate: Callable[[Candidate], object] | None = None
+    ) -> Waveform:
         """Open the ear and wait for the end of what is said; ``on_speech`` hears when somebody begins.
+
+        ``on_candidate`` hears what will be returned unless more is said; without a return, the last of them is void.
 
         Raises:
             RequestError: no microphone, also if it goes away, or nobody speaks.
@@ -50,7 +64,9 @@ class Hearing:
         if not self.ear.usable:
             raise RequestError(Fault.MICROPHONE, Fault.MICROPHONE.meaning)
         self._waiting, self._on_speech, self._asked_at = self._loop.create_future(), on_speech, time.monotonic()
+        self._on_candidate = on_candidate or _nothing
         self.ear.ask()
+        heard = None
         try:
             async with asyncio.timeout(self._longest):
                 heard = await self._waiting
@@ -58,7 +74,10 @@ class Hearing:
             fault = Fault.NO_SPEECH if self.ear.usable else Fault.MICROPHONE
             raise RequestError(fault, fault.meaning) from None
         finally:
-            self._waiting, self._on_speech = None, _nothing
+            if heard is None and self._candidate is not None:
+                self._candidate.void.set()
+            self._waiting, self._candidate = None, None
+            self._on_speech = self._on_candidate = _nothing
             self.ear.abandon()
         if heard.ending is Ending.NO_SPEECH:
             raise RequestError(Fault.NO_SPEECH, Fault.NO_SPEECH.meaning)
@@ -67,6 +86,14 @@ class Hearing:
     def close(self) -> None:
         """Stop listening."""
         self.ear.close()
+
+    def candidate(self, candidate: Candidate) -> None:
+        """Called by the reading thread."""
+        self._call(self._offer, candidate)
+
+    def dropped(self) -> None:
+        """Called by the reading thread."""
+        self._call(self._on_dropped)
 
     def heard(self, heard: Heard) -> None:
         """Called by the reading thread."""
@@ -79,6 +106,14 @@ class Hearing:
     def microphone(self, event: CaptureEvent) -> None:
         """Called by the reading thread."""
         self._call(self._follow, event)
+
+    def _offer(self, candidate: Candidate) -> None:
+        if self._waiting is not None and not self._waiting.done():
+            if candidate.asked_for and candidate.began >= self._asked_at:
+                self._candidate = candidate
+                self._on_candidate(candidate)
+        elif not candidate.asked_for:
+            self._on_spontaneous_candidate(candidate)
 
     def _deliver(self, heard: Heard) -> None:
         if self._waiting is not None and not self._waiting.done():
@@ -102,5 +137,5 @@ class Hearing:
             self._loop.call_soon_threadsafe(function, *arguments)
 
 
-def _nothing() -> None:
+def _nothing(*_: object) -> None:
     """Nobody wants to know."""

@@ -39,7 +39,7 @@ _RETRY = Field(
     optional=True,
 )
 _DECISION = Field("decision", Kind.TEXT, "id of the decision, as in the audit log")
-_DETAIL = Field("detail", Kind.OBJECT, "outcome, reasons, scores, thresholds and times", optional=True, admin=True)
+_DETAIL = Field("detail", Kind.OBJECT, "outcome, reasons, scores, thresholds, times, early", optional=True, admin=True)
 _USER_FACTS = (
     "name, created (Unix seconds), net_speech (seconds), utterance_count, model_name, model_sha256, models (SHA-256 of "
     "every one that there is a matching template for), owner_uid, credential_count, renew (the model in use is none of "
