@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from tests.vault_helpers import DEVICE_KEY, NONCE, RP, Party, make_template
+from tests.vault_helpers import DEVICE_KEY, NONCE, RP, Party, make_matching, make_template
 from voiceid.errors import CredentialError, EnrolmentError, ServiceError, VaultError
 from voiceid.pipeline import Authentication, AuthenticationRequest, Identification
 from voiceid.scoring.policy import not_enrolled
@@ -421,7 +421,10 @@ def test_other_models_or_another_template_make_what_is_known_void(judge, pipelin
     def replace_template():
         party.vault.save_template(make_template("Ada", seed=9, user_id=party.template.user_id), replace=True)
 
-    for change in (replace_models, replace_template):
+    def renew_template():
+        party.vault.save_matching("Ada", make_matching(party.vault.load_template("Ada")))
+
+    for change in (replace_models, replace_template, renew_template):
         attempt = Attempt()
         judge.pipeline.outcome = Outcome.ACCEPTED
         judge.examine_early(candidate(), attempt, "Ada")

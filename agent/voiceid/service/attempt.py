@@ -56,7 +56,7 @@ class Kept:
         return (
             self.pipeline is pipeline
             and self.waveform is waveform
-            and [t.to_bytes() for t in self.templates] == [t.to_bytes() for t in templates]
+            and [_records(template) for template in self.templates] == [_records(template) for template in templates]
         )
 
 
@@ -81,3 +81,8 @@ class Attempt:
         kept = self.kept if self.kept is not None and self.kept.is_of(pipeline, waveform, templates) else None
         self.early = self.early or kept is not None
         return kept
+
+
+def _records(template: Template) -> list[bytes]:
+    """All that is stored of ``template``, the matching templates for further models included."""
+    return [template.to_bytes(), *(matching.to_bytes() for matching in template.renewed)]
