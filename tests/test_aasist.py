@@ -113,7 +113,7 @@ def test_graph_pool_keeps_the_best_nodes_in_order_of_score() -> None:
 def test_export_of_the_light_sibling_matches_torch(checkpoint: Path, tmp_path: Path) -> None:
     output = tmp_path / "light.onnx"
     assert export(checkpoint, output) < 1e-4
-    assert output.stat().st_size < 2_000_000
+    assert output.stat().st_size < 2_500_000
 
 
 def test_export_of_official_weights_matches_torch(reference: Path, tmp_path: Path) -> None:

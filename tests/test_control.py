@@ -46,7 +46,7 @@ def test_level_length_bandwidth_and_codec_do_not_tell_copies_from_genuine_speech
     monkeypatch.setattr(spoofing, "TRAIN_SYSTEMS", systems)
     monkeypatch.setattr(spoofing, "synthetic_files", lambda split: [])
     random = np.random.default_rng(5)
-    crops = spoofing.genuine_crops("train", random)[:36]
+    crops = spoofing.genuine_crops("train", random)[:24]
     made = list(spoofing.windows_of(crops, "train", random))
     windows, labels = [window for window, _ in made], np.array([row.label for _, row in made])
     half = len(made) // 2
