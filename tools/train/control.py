@@ -19,7 +19,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 
 from tools.train.data.spoofing import read_shard, shard_folder
 from tools.train.metrics import bootstrap_ci, eer
-from tools.train.networks.filterbank import TOP_HERTZ
+from tools.train.networks.aasist import TOP_HERTZ
 from voiceid.types import SAMPLE_RATE
 
 FRAME = 512

@@ -30,8 +30,8 @@ from voiceid.types import SAMPLE_RATE
 AVERAGE_DECAY = 0.995
 WARM_UP = 50
 CHECK_EVERY = 250
-LENGTHS = {"AASIST": SAMPLES, "AASIST-L": SAMPLES, "light": SAMPLES // 2}
-"""Samples of a training window: half for the light sibling, which pools over time."""
+LENGTHS = {"AASIST": SAMPLES, "AASIST-L": SAMPLES, "light": SAMPLES // 2, "wide": SAMPLES // 2}
+"""Samples of a training window: half for the light shapes, which pool over time."""
 SYSTEM_SHARES = {
     "kokoro": 0.16,
     "neural": 0.06,

@@ -1,7 +1,7 @@
 """Calibrate a spoofing model on development data, measure it on test data, and write its ONNX file and card.
 
-``python -m tools.train.spoofing_card [CHECKPOINT]``. Test attacks are recordings of systems that no training or
-development data came from; genuine speech is of other speakers. Scores are kept in the cache, so that a second run
+``python -m tools.train.spoofing_card [CHECKPOINT...]``; several are read as a committee. Test attacks are recordings of
+systems that no training or development data came from; genuine speech is of other speakers. Scores are kept in the cache, so that a second run
 only scores what is new. With ``--official`` an official checkpoint is measured on the same lists.
 """
 
@@ -182,14 +182,15 @@ def measure(genuine: Trials, attacks: Trials) -> dict[str, Any]:
 def draft_card(name: str, **changes: Any) -> Card:
     """A card without what is measured."""
     fields: dict[str, Any] = {
-        "schema": SCHEMA, "name": name, "role": "spoofing", "version": "1.1.0", "file": f"{name}.onnx", "sha256": "",
-        "description": "Genuine or artificial speech: AASIST's graph attention on a strided log spectrogram, with a "
-        "linear read-out of statistics of every level beside it.",
+        "schema": SCHEMA, "name": name, "role": "spoofing", "version": "1.2.0", "file": f"{name}.onnx", "sha256": "",
+        "description": "Genuine or artificial speech: two networks, AASIST's graph attention on a strided log "
+        "spectrogram with a linear read-out of statistics of every level beside it; the wider of them hears nothing above 7.2 kHz.",
         "inputs": {}, "outputs": {}, "sample_rate": SAMPLE_RATE, "frontend": "waveform", "level_dbfs": SPEECH_DBFS,
         "min_seconds": 1.0, "window_seconds": SAMPLES / SAMPLE_RATE, "calibration": None, "thresholds": {},
         "training_data": training_data(), "metrics": {}, "licence": "MIT",
         "command": f"{data_commands()}; "
-        "python -m tools.train.spoofing RUN; python -m tools.train.spoofing_card RUN/last.pt",
+        "python -m tools.train.spoofing light; python -m tools.train.spoofing wide --shape wide; "
+        "python -m tools.train.spoofing_card light/last.pt wide/last.pt",
         "parameters": {"hop_seconds": 2.0, "score": "logit-difference"},
     }  # fmt: skip
     return Card(**(fields | changes))
@@ -241,13 +242,15 @@ def official_metrics(checkpoint: Path, genuine: list[Item], attacks: list[Item])
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("checkpoint", type=Path, nargs="?", default=spoofing_cache() / "light" / "last.pt")
+    runs = [spoofing_cache() / shape / "last.pt" for shape in ("light", "wide")]
+    parser.add_argument("checkpoints", type=Path, nargs="*", default=runs)
     parser.add_argument("--name", default="spoofing-pi")
     parser.add_argument("--folder", type=Path, default=Path("models"), help="default: %(default)s")
     parser.add_argument("--official", type=Path, help="an official AASIST checkpoint to measure beside it")
     arguments = parser.parse_args()
     genuine_items, attack_items = test_items()
-    parity = export(arguments.checkpoint, arguments.folder / f"{arguments.name}.onnx")
+    first, *others = arguments.checkpoints
+    parity = export(first, arguments.folder / f"{arguments.name}.onnx", *others)
     draft = draft_card(arguments.name)
     model = load(draft, arguments.folder)
     dev_genuine, dev_attacks = score_dev_windows(model)

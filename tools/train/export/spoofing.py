@@ -9,7 +9,7 @@ import onnxruntime
 import torch
 from torch import nn
 
-from tools.train.networks.aasist import SAMPLES, SHAPES, Aasist, load_official
+from tools.train.networks.aasist import SAMPLES, SHAPES, Aasist, Committee, load_official
 
 OPSET = 17
 TOLERANCE = 1e-4
@@ -38,8 +38,10 @@ def load_checkpoint(checkpoint: Path) -> Aasist:
         raise SystemExit(f"{checkpoint}: not the weights of an AASIST network ({error})") from error
 
 
-def export(checkpoint: Path, output: Path, *, seed: int = 0) -> float:
+def export(checkpoint: Path, output: Path, *others: Path, seed: int = 0) -> float:
     """Write ``checkpoint`` as ONNX: ``waveform`` (batch, 64600) to ``logits`` (batch, 2), bona fide second.
+
+    With ``others``, all of light shapes, a committee that gives the mean of their logits.
 
     The length is fixed, since a trace freezes how many nodes the graph pools keep. Returns the largest absolute
     difference of logits between torch and ONNX Runtime over noise of several levels.
@@ -47,7 +49,9 @@ def export(checkpoint: Path, output: Path, *, seed: int = 0) -> float:
     Raises:
         SystemExit: the checkpoint cannot be used, or the difference exceeds 1e-4.
     """
-    model = load_checkpoint(checkpoint)
+    model: nn.Module = load_checkpoint(checkpoint)
+    if others:
+        model = Committee([load_checkpoint(member) for member in (checkpoint, *others)]).eval()
     example = torch.randn(2, SAMPLES, generator=torch.Generator().manual_seed(seed)) * 0.05
     output.parent.mkdir(parents=True, exist_ok=True)
     torch.onnx.export(

@@ -4,7 +4,8 @@ Jung et al., "AASIST: Audio Anti-Spoofing using Integrated Spectro-Temporal Grap
 (arXiv 2110.01200). Attribute names follow the official checkpoints, so that they load with ``strict=True``; so do the
 quirks that their weights depend on, each named where it occurs. The light shape keeps the graph back end, replaces the
 front end by a log spectrogram, a strided stem and fewer residual blocks, and adds a linear read-out of statistics over
-time of every level, which learns from far less data than the graph does.
+time of every level, which learns from far less data than the graph does. The wide shape has more of all that and hears
+nothing above 7.2 kHz, where resampling tells copies from genuine speech; the two are read as a committee.
 """
 
 from __future__ import annotations
@@ -20,9 +21,12 @@ from torch.nn import functional as F
 from tools.train.networks.filterbank import LogSpectrogram, SincBank
 from tools.train.networks.graph import GraphAttention, GraphPool, HeterogeneousGraphAttention
 from tools.train.networks.statistics import LevelStatistics, statistics_size
+from voiceid.types import SAMPLE_RATE
 
 SAMPLES = 64_600
 """Fixed input length (4.04 s at 16 kHz): scores shift with length, and top-k counts freeze when traced."""
+TOP_HERTZ = 7_200.0
+"""Top of what the wide shape hears."""
 
 
 Block = tuple[int, int, int, int]
@@ -44,6 +48,8 @@ class AasistShape:
     temperatures: tuple[float, float, float]
     spectral_nodes: int
     dropout: float = 1.0
+    top_hertz: float = SAMPLE_RATE / 2
+    """The log spectrogram counts up to here."""
 
 
 def _official_blocks(width: int) -> tuple[Block, ...]:
@@ -51,17 +57,17 @@ def _official_blocks(width: int) -> tuple[Block, ...]:
     return tuple((before, after, 1, 3) for before, after in pairwise(channels))
 
 
+def _light(blocks: tuple[Block, ...], top_hertz: float = SAMPLE_RATE / 2) -> AasistShape:
+    dims, pools, temperatures = (48, 32), (0.5, 0.5, 0.5), (2.0, 2.0, 100.0)
+    return AasistShape("log-spectrogram", blocks, dims, pools, temperatures, 16, dropout=0.25, top_hertz=top_hertz)
+
+
 SHAPES: dict[str, AasistShape] = {
     "AASIST": AasistShape("sinc", _official_blocks(64), (64, 32), (0.5, 0.7, 0.5), (2.0, 2.0, 100.0), 23),
     "AASIST-L": AasistShape("sinc", _official_blocks(24), (24, 32), (0.4, 0.5, 0.7), (2.0, 2.0, 100.0), 23),
-    "light": AasistShape(
-        "log-spectrogram",
-        ((40, 32, 2, 2), (32, 32, 1, 1), (32, 40, 2, 2), (40, 40, 1, 1), (40, 48, 1, 1), (48, 48, 1, 1)),
-        (48, 32),
-        (0.5, 0.5, 0.5),
-        (2.0, 2.0, 100.0),
-        16,
-        dropout=0.25,
+    "light": _light(((16, 16, 2, 2), (16, 32, 2, 2), (32, 48, 1, 1))),
+    "wide": _light(
+        ((40, 32, 2, 2), (32, 32, 1, 1), (32, 40, 2, 2), (40, 40, 1, 1), (40, 48, 1, 1), (48, 48, 1, 1)), TOP_HERTZ
     ),
 }
 
@@ -109,6 +115,8 @@ class Aasist(nn.Module):
             )
             size = statistics_size((channels, *(block[1] for block in shape.blocks)))
             self.level_statistics = LevelStatistics()
+            heard = self.conv_time.hertz < shape.top_hertz
+            self.register_buffer("heard", heard.float()[:, None], persistent=False)
             self.statistics_norm = nn.BatchNorm1d(size, affine=False)
             self.statistics_layer = nn.Linear(size, 2)
             nn.init.zeros_(self.statistics_layer.weight)
@@ -150,7 +158,7 @@ class Aasist(nn.Module):
         if self.sinc:
             bands = F.selu(self.first_bn(F.max_pool2d(bands.unsqueeze(1).abs(), 3)))
             return self.embed(self.encoder(bands)), None
-        bands = self.first_bn(bands.unsqueeze(1))
+        bands = self.first_bn((bands * self.heard).unsqueeze(1))
         levels = [self.stem(bands)]
         for block in self.encoder:
             levels.append(block(levels[-1]))
@@ -205,6 +213,18 @@ class Aasist(nn.Module):
             for x in (temporal + delta_t, spectral + delta_s, master + delta_m)
         ]
         return drop[0], drop[1], drop[2]
+
+
+class Committee(nn.Module):
+    """The mean of the logits of ``members`` of light shapes, for which the spectrogram is computed once."""
+
+    def __init__(self, members: list[Aasist]) -> None:
+        super().__init__()
+        self.members = nn.ModuleList(members)
+
+    def forward(self, waveform: Tensor) -> Tensor:
+        bands = self.members[0].conv_time(waveform)
+        return torch.stack([member.classify(bands) for member in self.members]).mean(dim=0)  # type: ignore[operator]
 
 
 def load_official(checkpoint: dict[str, Tensor]) -> Aasist:

@@ -30,32 +30,24 @@ class SincBank(nn.Module):
         return F.conv1d(waveform.unsqueeze(1), self.bank)
 
 
-TOP_HERTZ = 7_200.0
-"""Top of what the light detector hears."""
-
-
 class LogSpectrogram(nn.Module):
     """Log power spectrogram without the mean of each bin over time: (b, n) to (b, 256, 1 + (n - 400) // hop).
 
     Linear frequencies from 31 Hz to 8 kHz, 25 ms Hann windows. Removing each bin's mean takes out the colour of the
-    channel; bins from ``top_hertz`` on are zero, since what they hold tells how often a recording was resampled rather
-    than what made it. By FFT in torch; exported as two strided convolutions, which every ONNX runtime has.
+    channel. By FFT in torch; exported as two strided convolutions, which every ONNX runtime has.
     """
 
-    def __init__(
-        self, window: int = 400, hop: int = 160, size: int = 512, floor: float = 1e-5, top_hertz: float = TOP_HERTZ
-    ) -> None:
+    def __init__(self, window: int = 400, hop: int = 160, size: int = 512, floor: float = 1e-5) -> None:
         super().__init__()
         time = np.arange(window)
-        bins = np.arange(1, size // 2 + 1)
-        heard = (bins * SAMPLE_RATE / size < top_hertz).astype(np.float64)
-        phase = 2 * np.pi * bins[:, None] * time / size
+        phase = 2 * np.pi * np.arange(1, size // 2 + 1)[:, None] * time / size
         hann = 0.5 - 0.5 * np.cos(2 * np.pi * time / window)
-        basis = np.concatenate((np.cos(phase), np.sin(phase))) * hann * np.tile(heard, 2)[:, None]
+        basis = np.concatenate((np.cos(phase), np.sin(phase))) * hann
         self.register_buffer("basis", torch.from_numpy(basis).float().unsqueeze(1), persistent=False)
         self.register_buffer("window", torch.from_numpy(hann).float(), persistent=False)
-        self.register_buffer("heard", torch.from_numpy(heard).float()[:, None], persistent=False)
         self.hop, self.size, self.floor = hop, size, floor
+        self.hertz = torch.arange(1, size // 2 + 1) * SAMPLE_RATE / size
+        """Of each bin."""
 
     def forward(self, waveform: Tensor) -> Tensor:
         log_power = torch.log(self._power(waveform) + self.floor)
@@ -66,4 +58,4 @@ class LogSpectrogram(nn.Module):
             real, imaginary = F.conv1d(waveform.unsqueeze(1), self.basis, stride=self.hop).chunk(2, dim=1)
             return real.square() + imaginary.square()
         frames = waveform.unfold(1, len(self.window), self.hop) * self.window
-        return torch.fft.rfft(frames, self.size)[..., 1:].abs().square().transpose(1, 2) * self.heard
+        return torch.fft.rfft(frames, self.size)[..., 1:].abs().square().transpose(1, 2)
