@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import glob
 import os
 import secrets
 import stat
@@ -89,8 +90,8 @@ def write_atomic(path: Path, data: bytes, *, shred_old: bool = False) -> None:
     Raises:
         VaultError: disk full or read-only; the old content is intact.
     """
-    temporary = path.with_name(f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}")
-    remains = path.with_name(f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}") if shred_old and path.exists() else None
+    temporary = path.with_name(f"{TEMPORARY_PREFIX}{path.name}-{secrets.token_hex(8)}")
+    remains = temporary.with_name(f"{temporary.name}-old") if shred_old and path.exists() else None
     try:
         with explain(path):
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
@@ -184,6 +185,11 @@ def remove_leftovers(folder: Path) -> int:
             shred(path)
             count += 1
     return count
+
+
+def leftovers_of(path: Path) -> list[Path]:
+    """What a crash left beside ``path`` while it was replaced, whatever else its folder holds."""
+    return sorted(path.parent.glob(f"{TEMPORARY_PREFIX}{glob.escape(path.name)}-*"))
 
 
 def shred_folder(folder: Path) -> tuple[int, ...]:
