@@ -152,7 +152,7 @@ def test_a_newer_matching_template_of_the_device_stays(party: Party, backup: Bac
 
 
 def test_owners_can_be_mapped(backup: Backup, elsewhere: Vault) -> None:
-    restore(elsewhere, with_owners(backup, {1000: 2000, 5: 6}))
+    restore(elsewhere, with_owners(backup, {1000: 2000}))
     assert [user.owner_uid for user in elsewhere.list_users()] == [2000, 1001]
 
 
@@ -333,3 +333,44 @@ def test_commands_with_bad_input(home: Path) -> None:
     nowhere = voiceid("backup", "create", home / "no" / "b", "--vault", home / "vault", *phrase)
     assert nowhere.code is ExitCode.SYSTEM
     assert not (home / "b").exists()
+
+
+def test_a_backup_is_not_written_over_what_it_is_made_of(home: Path) -> None:
+    key, phrase = home / "vault" / "device.key", ("--passphrase-file", home / "phrase")
+    before = key.read_bytes()
+    (home / "link").symlink_to(key)
+    for file in (key, home / "link", home / "vault" / "users" / "a.backup"):
+        made = voiceid("backup", "create", file, "--overwrite", "--vault", home / "vault", *phrase)
+        assert made.code is ExitCode.BACKUP and "write the backup elsewhere" in made.err
+    assert key.read_bytes() == before and not (home / "vault" / "users" / "a.backup").exists()
+
+
+def test_owners_that_are_not_there_twice_or_no_number_are_refused(home: Path) -> None:
+    file, phrase = home / "a.backup", ("--passphrase-file", home / "phrase")
+    assert voiceid("backup", "create", file, "--vault", home / "vault", *phrase).code is ExitCode.ACCEPTED
+    there = ("--vault", home / "new")
+    strange = voiceid("backup", "restore", file, *there, *phrase, "--owner", "7777=1")
+    assert strange.code is ExitCode.BACKUP and "7777 owns nobody in the backup; its owners are 1000" in strange.err
+    for owners in (("1000=1", "1000=2"), ("9" * 5000 + "=1",)):
+        refused = voiceid("backup", "restore", file, *there, *phrase, *(f"--owner={owner}" for owner in owners))
+        assert refused.code is ExitCode.USAGE and "--owner" in refused.err
+    assert not (home / "new").exists()
+
+
+def test_a_login_of_this_machine_goes_to_no_other_uid_unasked(home: Path) -> None:
+    Vault.open(home / "vault", load_device_key(home / "vault" / "device.key")).save_template(make_template("daemon"))
+    file, phrase = home / "a.backup", ("--passphrase-file", home / "phrase")
+    assert voiceid("backup", "create", file, "--vault", home / "vault", *phrase).code is ExitCode.ACCEPTED
+    there = ("--vault", home / "new")
+    refused = voiceid("backup", "restore", file, *there, *phrase)
+    assert refused.code is ExitCode.BACKUP and "--owner 1000=NEW" in refused.err and not (home / "new").exists()
+    told = voiceid("backup", "restore", file, *there, *phrase, "--owner", "1000=1000", "--json")
+    assert told.code is ExitCode.ACCEPTED and told.json["new"] == ["Ada", "daemon"]
+
+
+def test_a_passphrase_is_the_same_from_a_file_and_through_a_pipe(home: Path) -> None:
+    strange = "correct horse\x0cbattery\u2028staple"
+    (home / "phrase").write_text(f"{strange}\r\nsecond line\n", "utf-8")
+    file, phrase = home / "a.backup", ("--passphrase-file", home / "phrase")
+    assert voiceid("backup", "create", file, "--vault", home / "vault", stdin=f"{strange}\n").code is ExitCode.ACCEPTED
+    assert voiceid("backup", "restore", file, "--vault", home / "vault", *phrase).code is ExitCode.ACCEPTED

@@ -52,3 +52,12 @@ def test_through_a_pipe_each_secret_is_one_line_and_nothing_is_warned_of() -> No
 def test_a_secret_that_is_not_there_is_an_error(answers: str) -> None:
     ran = run(answers)
     assert ran.returncode == ExitCode.USAGE and "standard input has no line for it" in ran.stderr
+
+
+@pytest.mark.parametrize(("answer", "message"), [(b"y\n25\xff80\n", "not UTF-8"), (b"y\n" + b"1" * 5000, "4096")])
+@pytest.mark.parametrize("errors", ["strict", "surrogateescape"])
+def test_a_secret_that_is_no_text_or_without_an_end_is_an_error(answer: bytes, message: str, errors: str) -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": f"utf-8:{errors}"}
+    ran = subprocess.run([sys.executable, "-c", ASK], input=answer, capture_output=True, env=environment)
+    assert ran.returncode == ExitCode.USAGE
+    assert message in ran.stderr.decode()

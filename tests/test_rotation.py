@@ -14,8 +14,8 @@ from tests.fault_helpers import killed, killed_before_step
 from tests.vault_helpers import NONCE, RP, Party, accepted, make_matching, make_template
 from voiceid.cli.exit_codes import ExitCode
 from voiceid.credentials.authenticator import Authenticator
-from voiceid.credentials.keys import create_device_key, load_device_key
-from voiceid.enrolment import files
+from voiceid.credentials.keys import DeviceKey, Purpose, create_device_key, load_device_key
+from voiceid.enrolment import files, opening
 from voiceid.enrolment.opening import open_vault
 from voiceid.enrolment.record_folder import DAEMON_LOCK
 from voiceid.enrolment.rotation import rotate_device_key
@@ -61,8 +61,8 @@ def rotate(home: Path) -> None:
 def check_whole(home: Path, templates: list[bytes], old: bytes, key: Path) -> bool:
     """Whether the key is the new one; everything that must be there is, whatever the key."""
     renewed = key.read_bytes() != old
-    vault = Vault.open(home / "vault", load_device_key(key))
-    assert vault.problems() == ()
+    vault, _ = open_vault(PathSettings(vault=home / "vault", device_key=key))
+    assert vault.problems() == () and list(key.parent.glob(".tmp-*")) == []
     contents = vault.contents()
     assert [user.template.to_bytes() for user in contents.users] == templates
     assert [len(user.template.renewed) for user in contents.users] == [1, 0]
@@ -125,6 +125,21 @@ def test_kill_9_before_every_step_leaves_the_old_key_or_the_new_one(home: Path, 
         shutil.rmtree(case)
     assert states == sorted(states), "once the key is new it stays new"
     assert states.count(False) > 40 and states.count(True) > 20
+
+
+def test_a_key_that_changes_while_the_vault_is_opened_is_read_again(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load_late(path: Path) -> DeviceKey:
+        key = load_device_key(path)
+        monkeypatch.undo()
+        rotate(home)
+        return key
+
+    monkeypatch.setattr(opening, "load_device_key", load_late)
+    vault, key = open_vault(PathSettings(vault=home / "vault", device_key=home / "key"))
+    assert {user.name for user in vault.list_users()} == {"Ada", "Bob"}
+    assert key.subkey(Purpose.VAULT) == load_device_key(home / "key").subkey(Purpose.VAULT)
 
 
 def _rotate_forever(report, home: Path) -> None:

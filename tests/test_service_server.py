@@ -86,8 +86,8 @@ class Served:
         await self.server.stop()
         self.socket.close()
 
-    async def owner_of(self, name):
-        return os.getuid() if name == "ada" else None
+    async def owner_of(self, call):
+        return os.getuid() if call.params["user"] == "ada" else None
 
     async def nothing(self, call):
         return {"done": True}

@@ -21,9 +21,11 @@ from voiceid.settings import ServiceSettings
 def test_an_own_socket_is_for_its_group_under_any_umask(tmp_path):
     umask = os.umask(0)
     try:
-        own = OwnSocket(tmp_path / "made" / "s.sock")
+        own = OwnSocket(tmp_path / "made" / "too" / "s.sock")
     finally:
         os.umask(umask)
+    for folder in own.path.parents[:2]:
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o755
     assert stat.S_IMODE(own.path.stat().st_mode) == 0o660
     assert is_served(own.path)
     own.close()

@@ -245,3 +245,32 @@ def test_kill_9_in_a_first_enrolment_leaves_the_user_enrolled_or_not(vault):
         if name not in {user.name for user in again.list_users()}:
             again.save_template(make_template(name))
         assert again.load_template(name).name == name
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root works on the vaults of others")
+@pytest.mark.parametrize(
+    ("place", "to_folder"), [(".tmp-1", False), (".tmp-1", True), (".rotation", True), ("users/{user}/more", True)]
+)
+def test_links_planted_in_a_vault_lead_root_nowhere(vault, tmp_path, place, to_folder):
+    enrol_with_credential(vault)
+    (user,) = (path.name for path in (vault.folder / "users").iterdir())
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    precious = elsewhere / "precious"
+    precious.write_text("precious")
+    link = vault.folder / place.format(user=user)
+    link.symlink_to(elsewhere if to_folder else precious)
+    Vault.open(vault.folder, DEVICE_KEY).delete_user("Ada")
+    assert precious.read_text() == "precious" and not link.is_symlink()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root works on the vaults of others")
+def test_a_folder_that_another_user_linked_elsewhere_is_refused(vault, tmp_path):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir(mode=0o755)
+    (vault.folder / "relying-parties").rmdir()
+    (vault.folder / "relying-parties").symlink_to(elsewhere)
+    os.chown(vault.folder / "relying-parties", 65534, 65534, follow_symlinks=False)
+    with pytest.raises(VaultError, match="a symbolic link of uid 65534"):
+        Vault.open(vault.folder, DEVICE_KEY)
+    assert elsewhere.stat().st_mode & 0o777 == 0o755

@@ -7,6 +7,8 @@ import sys
 import typer
 
 _ANSWERS = {"y": True, "yes": True, "n": False, "no": False, "": False}
+_MAX_LINE = 4096
+"""Characters."""
 
 
 def confirmed(question: str) -> bool:
@@ -18,7 +20,7 @@ def confirmed(question: str) -> bool:
     while True:
         typer.echo(f"{question} [y/N]: ", nl=False, err=True)
         try:
-            line = sys.stdin.readline()
+            line = _line(question)
         except KeyboardInterrupt:
             line = ""
         if not line or not sys.stdin.isatty():  # no terminal has echoed the end of a line
@@ -35,11 +37,27 @@ def secret(what: str, *, confirm: bool = False) -> str:
 
     Raises:
         Abort: there was no answer.
-        BadParameter: standard input is at its end, or its line is empty.
+        BadParameter: standard input is at its end, or its line is empty, too long or not UTF-8.
     """
     if sys.stdin.isatty():  # Typer ends the line itself
         return str(typer.prompt(what, hide_input=True, confirmation_prompt=confirm, err=True))
-    line = sys.stdin.readline().rstrip("\r\n")
+    line = _line(what).rstrip("\r\n")
     if not line:
         raise typer.BadParameter(f"{what}: standard input has no line for it; write it there, or use a terminal")
+    return line
+
+
+def _line(what: str) -> str:
+    """One line of standard input, with its end.
+
+    Raises:
+        BadParameter: it is too long, or not UTF-8.
+    """
+    try:
+        line = sys.stdin.readline(_MAX_LINE)
+        line.encode()
+    except UnicodeError:
+        raise typer.BadParameter(f"{what}: standard input is not UTF-8") from None
+    if len(line) == _MAX_LINE:
+        raise typer.BadParameter(f"{what}: the line on standard input has {_MAX_LINE} characters or more")
     return line

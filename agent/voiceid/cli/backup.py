@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,15 +14,18 @@ from rich.text import Text
 from voiceid.cli.arguments import Yes, confirm
 from voiceid.cli.asking import secret
 from voiceid.cli.context import command_app, context_of
+from voiceid.cli.device import key_path
 from voiceid.cli.loading import identity_in_use, open_vault, warn
 from voiceid.cli.output import plain, progress, stderr
 from voiceid.errors import BackupError
 from voiceid.output_file import check_file, write_file
 from voiceid.regular_file import read_regular
+from voiceid.service.permissions import is_login_of_another
 from voiceid.wall_clock import show_moment
 
 if TYPE_CHECKING:
     from voiceid.enrolment.backup import Backup
+    from voiceid.settings import Settings
 
 app = command_app("Make and restore an encrypted backup of enrolments, also to move them to another device.")
 
@@ -30,6 +36,7 @@ PassphraseFile = Annotated[
 ]
 
 MAX_UID = 2**32 - 2
+_MAPPING = re.compile("([0-9]{1,10})=([0-9]{1,10})")
 
 
 @app.command()
@@ -49,10 +56,12 @@ def create(
     voiceid backup create ada-and-bob.backup
     """
     context = context_of(ctx)
+    settings = context.settings()
+    _check_apart(file, settings)
     if file.exists() and not overwrite:
         raise BackupError(f"{file}: exists already; --overwrite replaces it")
     check_file(file)
-    vault = open_vault(context.settings())
+    vault = open_vault(settings)
     from voiceid.enrolment.backup import Backup, check_passphrase
 
     backup = Backup.of(vault.contents())
@@ -84,7 +93,8 @@ def restore(
     """Put the users of FILE into the vault, which is made if there is none. Run again after an interruption.
 
     Where users are enrolled here, lock-out and PIN stay as they are; an enrolment that differs is only replaced with
-    --overwrite, which ends its credentials. Lists what has to be registered anew.
+    --overwrite, which ends its credentials. Lists what has to be registered anew. A login name of this machine whose
+    owner there is another uid here needs --owner.
 
     Example:
 
@@ -92,14 +102,16 @@ def restore(
     """
     context = context_of(ctx)
     settings = context.settings()
-    owners = dict(_mapped(text) for text in owner or [])
+    owners = _owners(owner or [])
     from voiceid.enrolment import restoring
     from voiceid.enrolment.backup import MAX_BACKUP, open_backup
 
     data = read_regular(file, MAX_BACKUP)
     passphrase = _passphrase(passphrase_file, confirmation=False)
     with progress("decrypting"):
-        backup = restoring.with_owners(open_backup(data, passphrase), owners)
+        opened = open_backup(data, passphrase)
+    backup = restoring.with_owners(opened, owners)
+    _check_logins(opened, owners)
     vault = open_vault(settings, create=True)
     if overwrite and (replaced := restoring.plan_restoration(vault, backup).replaced):
         stderr().print(f"other here than in the backup: {', '.join(replaced)}", markup=False, soft_wrap=True)
@@ -140,13 +152,39 @@ def _passphrase(file: Path | None, *, confirmation: bool) -> str:
     from voiceid.enrolment.backup import MAX_PASSPHRASE
 
     try:
-        return read_regular(file, 4 * MAX_PASSPHRASE).decode("utf-8").splitlines()[0]
-    except (UnicodeDecodeError, IndexError):
-        raise BackupError(f"{file}: no passphrase in its first line") from None
+        line = read_regular(file, 4 * MAX_PASSPHRASE).decode("utf-8").partition("\n")[0].rstrip("\r")
+    except UnicodeDecodeError:
+        line = ""
+    if not line:
+        raise BackupError(f"{file}: no passphrase in its first line, which has to be UTF-8")
+    return line
 
 
-def _mapped(text: str) -> tuple[int, int]:
-    old, equals, new = text.partition("=")
-    if not (equals and old.isdecimal() and new.isdecimal() and max(int(old), int(new)) <= MAX_UID):
-        raise typer.BadParameter(f"--owner {text!r} is not OLD=NEW with two uids, as 1000=1001")
-    return int(old), int(new)
+def _check_apart(file: Path, settings: Settings) -> None:
+    """Insist on a backup that is not lost with what it is made of, and takes the place of no part of it."""
+    target, folder = Path(os.path.realpath(file)), Path(os.path.realpath(settings.paths.vault))
+    if target.is_relative_to(folder) or target == Path(os.path.realpath(key_path(settings))):
+        raise BackupError(f"{file}: lies in the vault, or is its device key; write the backup elsewhere")
+
+
+def _check_logins(backup: Backup, owners: Mapping[int, int]) -> None:
+    """Insist on being told who owns an enrolment that has the login name of another uid here: it may unlock that."""
+    for template in (user.template for user in backup.users):
+        uid = template.owner_uid
+        if uid not in (0, os.geteuid(), *owners) and is_login_of_another(template.name, uid):
+            raise BackupError(
+                f"{template.name!r} is the login of another uid here than {uid}, to whom the enrolment belonged there; "
+                f"say whose it is: --owner {uid}=NEW. Nothing was changed"
+            )
+
+
+def _owners(texts: list[str]) -> dict[int, int]:
+    owners: dict[int, int] = {}
+    for text in texts:
+        old, new = (int(uid) for uid in found.groups()) if (found := _MAPPING.fullmatch(text)) else (-1, -1)
+        if not 0 <= old <= MAX_UID or not 0 <= new <= MAX_UID:
+            raise typer.BadParameter(f"--owner {text[:40]!r} is not OLD=NEW with two uids, as 1000=1001")
+        if old in owners:
+            raise typer.BadParameter(f"--owner names uid {old} twice")
+        owners[old] = new
+    return owners

@@ -5,11 +5,14 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import glob
 import os
 import secrets
+import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from voiceid.errors import VaultError
 from voiceid.output_file import check_folder
@@ -23,8 +26,13 @@ _READ_ONLY = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
 
 
 def make_private_folder(folder: Path) -> None:
-    """Make ``folder`` and its missing parents with mode 0700 under any umask, or give an existing one that mode."""
+    """Make ``folder`` and its missing parents with mode 0700 under any umask, or give an existing one that mode.
+
+    Raises:
+        VaultError: it cannot be made, or is a link that another user left here.
+    """
     with explain(folder):
+        _refuse_planted_link(folder)
         if not folder.parent.exists():
             make_private_folder(folder.parent)
         if not folder.exists():
@@ -46,6 +54,16 @@ def inherit_owner(descriptor: int, folder: Path) -> None:
         wanted, status = folder.stat(), os.fstat(descriptor)
         if (status.st_uid, status.st_gid) != (wanted.st_uid, wanted.st_gid):
             os.fchown(descriptor, wanted.st_uid, wanted.st_gid)
+
+
+def _refuse_planted_link(folder: Path) -> None:
+    """Root works on the vaults of other users, who must not lead it elsewhere."""
+    with contextlib.suppress(FileNotFoundError):
+        status = folder.lstat()
+        if stat.S_ISLNK(status.st_mode) and status.st_uid not in (0, os.geteuid()):
+            raise VaultError(
+                f"{folder}: a symbolic link of uid {status.st_uid}, which is not followed; put the folder itself here"
+            )
 
 
 def check_vacant(folder: Path, allowed: frozenset[str]) -> None:
@@ -72,8 +90,8 @@ def write_atomic(path: Path, data: bytes, *, shred_old: bool = False) -> None:
     Raises:
         VaultError: disk full or read-only; the old content is intact.
     """
-    temporary = path.with_name(f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}")
-    remains = path.with_name(f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}") if shred_old and path.exists() else None
+    temporary = path.with_name(f"{TEMPORARY_PREFIX}{path.name}-{secrets.token_hex(8)}")
+    remains = temporary.with_name(f"{temporary.name}-old") if shred_old and path.exists() else None
     try:
         with explain(path):
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
@@ -132,15 +150,16 @@ def read_file(path: Path, limit: int) -> bytes | None:
 def shred(path: Path) -> int:
     """Overwrite (best effort: flash and journals keep copies) and unlink ``path``; returns the bytes overwritten.
 
-    A file that has another name too, as a live record has when a crash interrupts its replacement, is only unlinked.
+    A file that has another name too, as a live record has when a crash interrupts its replacement, is only unlinked,
+    and so is whatever is no regular file: a link is never followed.
 
     Raises:
         VaultError: it cannot be unlinked.
     """
     size = 0
-    with contextlib.suppress(OSError), path.open("r+b") as stream:
+    with contextlib.suppress(OSError), _opened_unfollowed(path) as stream:
         status = os.fstat(stream.fileno())
-        if status.st_nlink == 1:
+        if stat.S_ISREG(status.st_mode) and status.st_nlink == 1:
             stream.write(secrets.token_bytes(status.st_size))
             stream.flush()
             os.fsync(stream.fileno())
@@ -148,6 +167,10 @@ def shred(path: Path) -> int:
     with explain(path):
         path.unlink(missing_ok=True)
     return size
+
+
+def _opened_unfollowed(path: Path) -> BinaryIO:
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "wb")
 
 
 def remove_leftovers(folder: Path) -> int:
@@ -158,16 +181,27 @@ def remove_leftovers(folder: Path) -> int:
     for path in leftovers:
         if path.is_dir():
             count += len(shred_folder(path))
-        elif path.exists():
+        elif path.exists() or path.is_symlink():
             shred(path)
             count += 1
     return count
 
 
+def leftovers_of(path: Path) -> list[Path]:
+    """What a crash left beside ``path`` while it was replaced, whatever else its folder holds."""
+    return sorted(path.parent.glob(f"{TEMPORARY_PREFIX}{glob.escape(path.name)}-*"))
+
+
 def shred_folder(folder: Path) -> tuple[int, ...]:
-    """Shred the files in and below ``folder`` and remove it; returns the bytes overwritten in each."""
+    """Shred the files in and below ``folder`` and remove it; returns the bytes overwritten in each.
+
+    Of a link to a folder, only the link goes.
+    """
     sizes: list[int] = []
     with explain(folder):
+        if folder.is_symlink():
+            folder.unlink()
+            return ()
         for path in sorted(folder.iterdir()):
             sizes += shred_folder(path) if path.is_dir() else (shred(path),)
         folder.rmdir()

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from voiceid.credentials.keys import DeviceKey, create_device_key, load_device_key, systemd_credential
+import contextlib
+import hmac
+from pathlib import Path
+
+from voiceid.credentials.keys import DeviceKey, Purpose, create_device_key, load_device_key, systemd_credential
+from voiceid.enrolment import files
 from voiceid.enrolment.files import check_vacant, make_private_folder
+from voiceid.enrolment.record_folder import LOCK
 from voiceid.enrolment.vault import OWN_FILES, Vault
 from voiceid.errors import CredentialError, VaultError
 from voiceid.settings import PathSettings
@@ -34,4 +40,20 @@ def open_vault(paths: PathSettings, *, create: bool = False) -> tuple[Vault, Dev
                 if not key_path.exists():  # else another process began this vault at the same time
                     raise
     device_key = load_device_key(key_path)
-    return Vault.open(folder, device_key, create=create), device_key
+    try:
+        vault = Vault.open(folder, device_key, create=create)
+    except VaultError:
+        former, device_key = device_key, load_device_key(key_path)
+        if hmac.compare_digest(former.subkey(Purpose.VAULT), device_key.subkey(Purpose.VAULT)):
+            raise
+        vault = Vault.open(folder, device_key, create=create)  # it was changed between reading key and vault
+    _shred_former_keys(vault, key_path)
+    return vault, device_key
+
+
+def _shred_former_keys(vault: Vault, key_path: Path) -> None:
+    """Away with what a power cut left beside the key while it was changed, where this user may."""
+    if files.leftovers_of(key_path):
+        with contextlib.suppress(VaultError), files.locked(vault.folder / LOCK, exclusive=True):
+            for path in files.leftovers_of(key_path):
+                files.shred(path)

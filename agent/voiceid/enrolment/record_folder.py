@@ -17,7 +17,7 @@ from voiceid.enrolment.records import FORMAT_VERSION, MAX_RECORD, Record, Record
 from voiceid.enrolment.template import Template
 from voiceid.errors import UnknownUserError, VaultError
 
-FORMAT, TEMPLATE, LOCKOUT = "format", "template", "lockout"
+FORMAT, LOCK, TEMPLATE, LOCKOUT = "format", "lock", "template", "lockout"
 
 DAEMON_LOCK = ".daemon"
 """Held by the daemon that serves the vault."""
@@ -31,7 +31,7 @@ class RecordFolder:
         self._keys = keys
         self._users = folder / "users"
         self._relying_parties = folder / "relying-parties"
-        self._lock = folder / "lock"
+        self._lock = folder / LOCK
 
     def _shared(self) -> AbstractContextManager[None]:
         return self._locked(exclusive=False)

@@ -50,7 +50,16 @@ def plan_restoration(vault: Vault, backup: Backup) -> Plan:
 
 
 def with_owners(backup: Backup, owners: Mapping[int, int]) -> Backup:
-    """``backup`` with the uids of owners changed as ``owners`` maps them."""
+    """``backup`` with the uids of owners changed as ``owners`` maps them.
+
+    Raises:
+        BackupError: it maps a uid that owns nobody in the backup.
+    """
+    there = {user.template.owner_uid for user in backup.users}
+    if strange := sorted(set(owners) - there):
+        raise BackupError(
+            f"uid {strange[0]} owns nobody in the backup; its owners are {', '.join(map(str, sorted(there))) or 'none'}"
+        )
     users = tuple(
         replace(u, template=replace(u.template, owner_uid=owners.get(u.template.owner_uid, u.template.owner_uid)))
         for u in backup.users

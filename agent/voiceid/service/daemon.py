@@ -13,7 +13,6 @@ import signal
 import socket
 import time
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -42,6 +41,7 @@ from voiceid.service.permissions import Permissions
 from voiceid.service.records import Blocking, Records
 from voiceid.service.server import Server
 from voiceid.service.sockets import OwnSocket, activated_socket, daemon_socket, hold, runtime_folder
+from voiceid.service.storage import Storage
 from voiceid.settings import Settings
 
 _log = logging.getLogger(__name__)
@@ -112,7 +112,7 @@ class Daemon:
 
     def __init__(self, start: Start, notifier: Notifier) -> None:
         self._settings, self._load, self._vault, self._notifier = start.settings, start.load, start.vault, notifier
-        self._storage = ThreadPoolExecutor(1, thread_name_prefix="storage")
+        self._storage = Storage()
         self._metrics = Metrics()
         self._audit = Audit(self._name_in_log)
         lockout = Lockout(start.vault)
@@ -136,7 +136,7 @@ class Daemon:
         self._server = Server(
             handlers,
             Permissions(start.settings.service),
-            lambda name: self._store(records.owner_of, name),
+            lambda call: self._storage.run_for(call.peer.uid, records.owner_of, call.params["user"]),
             self._metrics,
             max_clients=start.settings.service.max_clients,
             on_close=self._ceremonies.session.release,
@@ -176,7 +176,7 @@ class Daemon:
         finally:
             hearing.close()
             await self._ceremonies.close()
-            self._storage.shutdown(wait=True, cancel_futures=True)
+            self._storage.close()
 
     async def reload(self) -> tuple[str, ...]:
         """Read settings and models again; returns the sections that changed but need a restart.
@@ -240,7 +240,7 @@ class Daemon:
         try:
             async with asyncio.timeout(min(STUCK, (self._notifier.watchdog_seconds or 2 * STUCK) / 2)):
                 await self._ceremonies.score(time.monotonic)
-                await self._store(time.monotonic)
+                await self._storage.run(time.monotonic)
         except TimeoutError:
             _log.error("the scoring or storing thread is stuck")
             return False
@@ -252,7 +252,7 @@ class Daemon:
         if path is None:
             return
         try:
-            await self._store(self._metrics.write, path)
+            await self._storage.run(self._metrics.write, path)
         except OSError as error:
             _log.warning("%s: the metrics cannot be written (%s)", path, error.strerror)
 
@@ -272,7 +272,7 @@ class Daemon:
     async def _condition(self, call: Call) -> Condition:
         ear, busy = self._hearing.ear, self._ceremonies.session.current is not None
         clients = len(self._server.connections)
-        for_admins = {"clients": clients, **await self._store(self._inner_condition)} if call.admin else {}
+        for_admins = {"clients": clients, **await self._storage.run(self._inner_condition)} if call.admin else {}
         return Condition(ear.state, ear.activation, busy, ear.device, for_admins)
 
     def _inner_condition(self) -> dict[str, Any]:
@@ -301,12 +301,8 @@ class Daemon:
     def _name_in_log(self, name: str) -> str:
         return name if self._settings.service.log_names else self._vault.pseudonym(name)
 
-    async def _store(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        return await asyncio.get_running_loop().run_in_executor(self._storage, function, *arguments)
-
     def _stored(self, handler: Blocking) -> Callable[[Call], Awaitable[dict[str, Any]]]:
         async def run(call: Call) -> dict[str, Any]:
-            answer: dict[str, Any] = await self._store(handler, call)
-            return answer
+            return await self._storage.run_for(call.peer.uid, handler, call)
 
         return run

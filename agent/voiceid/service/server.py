@@ -44,13 +44,13 @@ class Server:
         self,
         handlers: Mapping[str, Handler],
         permissions: Permissions,
-        owner_of: Callable[[str], Awaitable[int | None]],
+        owner_of: Callable[[Call], Awaitable[int | None]],
         observer: Observer,
         *,
         max_clients: int,
         on_close: Callable[[Connection], object],
     ) -> None:
-        """``owner_of`` tells the uid that owns a user's enrolment; ``on_close`` hears of every end."""
+        """``owner_of`` tells the uid that owns the enrolment a call is about; ``on_close`` hears of every end."""
         if missing := {method.name for method in METHODS} ^ set(handlers):
             raise AssertionError(f"methods and handlers differ: {sorted(missing)}")
         self.permissions = permissions
@@ -146,5 +146,5 @@ class Server:
 
     async def _check(self, call: Call) -> None:
         method, params = call.request.method, call.params
-        owner = await self._owner_of(params["user"]) if _NEEDS_VAULT & set(method.access) and not call.admin else None
+        owner = await self._owner_of(call) if _NEEDS_VAULT & set(method.access) and not call.admin else None
         self.permissions.check(call.peer, method, params, owner)

@@ -133,8 +133,8 @@ class OwnSocket:
 
     def _prepare_folder(self) -> None:
         folder = self.path.parent
-        if not folder.exists():
-            folder.mkdir(mode=0o755, parents=True)
+        for missing in reversed([path for path in (folder, *folder.parents) if not path.exists()]):
+            missing.mkdir(mode=0o755, exist_ok=True)  # its option parents would leave the mode to the umask
         mode = folder.stat().st_mode
         if mode & 0o002 and not mode & stat.S_ISVTX:
             raise ServiceError(
