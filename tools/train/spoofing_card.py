@@ -1,8 +1,9 @@
 """Calibrate a spoofing model on development data, measure it on test data, and write its ONNX file and card.
 
 ``python -m tools.train.spoofing_card [CHECKPOINT...]``; several are read as a committee. Test attacks are recordings of
-systems that no training or development data came from; genuine speech is of other speakers. Scores are kept in the cache, so that a second run
-only scores what is new. With ``--official`` an official checkpoint is measured on the same lists.
+systems that no training or development data came from; genuine speech is of other speakers. Scores are kept in the
+cache, so that a second run only scores what is new. With ``--official`` an official checkpoint is measured on the same
+lists.
 """
 
 from __future__ import annotations
@@ -184,7 +185,8 @@ def draft_card(name: str, **changes: Any) -> Card:
     fields: dict[str, Any] = {
         "schema": SCHEMA, "name": name, "role": "spoofing", "version": "1.2.0", "file": f"{name}.onnx", "sha256": "",
         "description": "Genuine or artificial speech: two networks, AASIST's graph attention on a strided log "
-        "spectrogram with a linear read-out of statistics of every level beside it; the wider of them hears nothing above 7.2 kHz.",
+        "spectrogram with a linear read-out of statistics of every level beside it; the wider of them hears nothing "
+        "above 7.2 kHz.",
         "inputs": {}, "outputs": {}, "sample_rate": SAMPLE_RATE, "frontend": "waveform", "level_dbfs": SPEECH_DBFS,
         "min_seconds": 1.0, "window_seconds": SAMPLES / SAMPLE_RATE, "calibration": None, "thresholds": {},
         "training_data": training_data(), "metrics": {}, "licence": "MIT",
