@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import onnxruntime
 import pytest
 import torch
 from torch.nn import functional as F
@@ -15,6 +16,7 @@ from tools.train.networks.aasist import SAMPLES, SHAPES, Aasist, load_official
 from tools.train.networks.filterbank import LogSpectrogram, SincBank
 from tools.train.networks.graph import GraphAttention, GraphPool
 from voiceid.audio import prepare, read_waveform
+from voiceid.types import SAMPLE_RATE
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +115,33 @@ def test_graph_pool_keeps_the_best_nodes_in_order_of_score() -> None:
 def test_export_of_the_light_sibling_matches_torch(checkpoint: Path, tmp_path: Path) -> None:
     output = tmp_path / "light.onnx"
     assert export(checkpoint, output) < 1e-4
-    assert output.stat().st_size < 2_500_000
+    assert output.stat().st_size < 2_000_000
+
+
+def test_a_committee_is_the_mean_of_its_members_from_one_file(checkpoint: Path, tmp_path: Path) -> None:
+    wide = tmp_path / "wide.pt"
+    torch.save({"shape": "wide", "average": Aasist(SHAPES["wide"]).state_dict()}, wide)
+    output = tmp_path / "committee.onnx"
+    assert export(checkpoint, output, wide) < 1e-4
+    waveform = (np.random.default_rng(0).standard_normal((2, SAMPLES)) * 0.05).astype(np.float32)
+    (actual,) = onnxruntime.InferenceSession(output).run(["logits"], {"waveform": waveform})
+    with torch.inference_mode():
+        members = [load_checkpoint(path)(torch.from_numpy(waveform)) for path in (checkpoint, wide)]
+    np.testing.assert_allclose(actual, (members[0] + members[1]) / 2, atol=1e-4)
+
+
+def test_the_wide_shape_hears_nothing_above_its_top() -> None:
+    torch.manual_seed(1)
+    time = np.arange(SAMPLES) / SAMPLE_RATE
+    speech = np.random.default_rng(1).standard_normal(SAMPLES) * 0.05
+    whistle = 0.02 * np.sin(2 * np.pi * 7_600 * time) * (1 + np.sin(2 * np.pi * 3 * time))
+    for shape, deaf in (("wide", True), ("light", False)):
+        model = Aasist(SHAPES[shape]).eval()
+        bands = [model.conv_time(torch.from_numpy(x).float()[None]) for x in (speech, speech + whistle)]
+        with torch.inference_mode():
+            quiet, loud = (model.readouts(part)[1] for part in bands)
+        assert quiet is not None and loud is not None
+        assert torch.allclose(quiet, loud, atol=2e-2) == deaf
 
 
 def test_export_of_official_weights_matches_torch(reference: Path, tmp_path: Path) -> None:

@@ -43,8 +43,10 @@ step tools.train.consistency
 for seed in 30 31; do step tools.train.data.spoofing --split train --shards 11 --seed "$seed"; done
 step tools.train.data.spoofing --split dev --shards 2 --seed 30
 step tools.train.control
-step tools.train.spoofing "$cache/spoofing/light" --steps 12000 --rate 1.5e-3 --device "$device"
-step tools.train.spoofing_card "$cache/spoofing/light/last.pt"
+for shape in light wide; do
+  step tools.train.spoofing "$cache/spoofing/$shape" --shape "$shape" --steps 10000 --rate 1.5e-3 --device "$device"
+done
+step tools.train.spoofing_card "$cache/spoofing/light/last.pt" "$cache/spoofing/wide/last.pt"
 
 # Liveness: simulated replay; support vector machines, on the CPU.
 step tools.train.data.liveness_set --split train --pairs 2400
