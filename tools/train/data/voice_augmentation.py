@@ -1,4 +1,4 @@
-"""Augmentation of batches of speech: rooms, colouration, band limits, noise, babble and codecs."""
+"""Augmentation of batches of speech: rooms, colouration, band limits, noise and babble, by one filter and one sum."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import fft
 
-from tools.train.data.channel import OPUS_20K, OTHER_CODECS, through_codec
 from tools.train.data.corpus import read_index
 from voiceid.audio import read_waveform
 from voiceid.audio.level import apply_level
 from voiceid.types import SAMPLE_RATE, Samples
 
 Batch = NDArray[np.float32]
-CODECS = (OPUS_20K, *OTHER_CODECS)
 SNR_DB = (3.0, 25.0)
 REVERBERATION_SECONDS = (0.1, 0.7)
 """Range of RT60 of the synthetic rooms."""
@@ -29,8 +27,6 @@ class Augmenter:
     rooms: tuple[Samples, ...]
     probability: float = 0.5
     """Share of clips that each of filtering and noise is applied to."""
-    coded: float = 0.35
-    """Share of clips that go through a codec: people enrol and speak through different ones."""
 
     @classmethod
     def from_corpus(cls) -> Augmenter:
@@ -53,8 +49,6 @@ class Augmenter:
             noise = self._noise(batch, int(row), rng)
             ratio = 10 ** (rng.uniform(*SNR_DB) / 20)
             wet[row] += noise * (np.sqrt(np.mean(wet[row] ** 2) / max(float(np.mean(noise**2)), 1e-12)) / ratio)
-        for row in np.flatnonzero(rng.random(count) < self.coded):
-            wet[row] = through_codec(apply_level(wet[row], ()), CODECS[int(rng.integers(len(CODECS)))], rng)
         return np.stack([apply_level(clip, ()) for clip in wet])
 
     def _room(self, size: int, rng: np.random.Generator) -> NDArray[np.complex64]:
