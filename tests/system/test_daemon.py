@@ -350,6 +350,10 @@ def test_a_claim_for_nothing_is_taken_away(enrolled: Running) -> None:
             claim = client.call("claim", seconds=300)["claim"]
             assert client.listen() == ("claim.ended", {"claim": claim, "reason": "idle"})
             assert not other.call("status")["busy"]
+            with pytest.raises(RemoteError, match="leave the session to others"):
+                other.call("claim")
+            time.sleep(1.0)
+            other.call("claim")
         finally:
             enrolled.settings = ""
             enrolled.configure()

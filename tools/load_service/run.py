@@ -30,8 +30,8 @@ WARM_UP = 5.0
 """Seconds of the same load before memory is looked at: buffers and caches have their size then."""
 SETTLE = 60.0
 """Seconds within which the daemon must have let go of all clients."""
-GROWTH_MIB = 5.0
-"""Growth of resident memory that counts as a leak."""
+GROWTH_MIB = 8.0
+"""Growth of resident memory that counts as a leak: more than one decision's buffers."""
 COMMANDS = 5
 
 
