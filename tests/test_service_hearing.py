@@ -264,13 +264,13 @@ def test_without_the_recording_it_does_not_start(tmp_path):
 
 def test_a_microphone_that_is_not_there_is_a_problem_for_people(recording):
     async def watch():
-        event = asyncio.Event()
+        event, event_of = asyncio.Event(), []
         hearing = Hearing(
             Settings(activation=ActivationSettings(kind="voice"), capture=CaptureSettings(device="no such microphone")),
             on_spontaneous=print,
             on_candidate=print,
             on_dropped=print,
-            on_microphone=lambda changed: event.set(),
+            on_microphone=lambda changed: (event_of.append(changed), event.set()),
         )
         try:
             async with asyncio.timeout(60):
