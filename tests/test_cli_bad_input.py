@@ -67,13 +67,13 @@ def files(tmp_path: Path, speech: Path) -> dict[str, Path]:
     ("kind", "message"),
     [
         ("empty", "not readable as audio"),
-        ("cut", "use WAV, FLAC or OGG"),
+        ("cut", "use WAV, FLAC, OGG or MP3"),
         ("text", "not readable as audio"),
         ("no samples", "holds no samples"),
         ("nan", "NaN or infinite"),
         ("hour", "3600 s long; cut it"),
         ("missing", "no such audio file"),
-        ("folder", "not a file"),
+        ("folder", "is a folder; name the recordings, as"),
         ("long", "File name too long"),
     ],
 )
@@ -120,6 +120,24 @@ def test_unusable_user_names(tmp_path: Path, speech: Path, name: str, message: s
     assert ran.code is ExitCode.ENROLMENT and message in ran.err
     assert len(ran.err.strip().splitlines()) == 1 and "\x1b" not in ran.err
     assert not vault.exists()
+
+
+@pytest.mark.parametrize("command", [("verify",), ("enroll",), ("authenticate", *COMMANDS["authenticate"][2:])])
+def test_a_forgotten_user_name(tmp_path: Path, speech: Path, command: tuple[str, ...]) -> None:
+    ran = voiceid(command[0], speech, speech, *command[1:], "--vault", tmp_path / "vault")
+    alone = voiceid(command[0], speech, *command[1:], "--vault", tmp_path / "vault")
+    for said in (ran, alone):
+        assert said.code is ExitCode.USAGE and f"'{speech}' is a file; the user's name comes first" in said.err
+    assert not (tmp_path / "vault").exists()
+
+
+@pytest.mark.parametrize("command", [("users", "list"), ("enroll", "ada")])
+def test_a_vault_that_is_a_file(tmp_path: Path, speech: Path, command: tuple[str, ...]) -> None:
+    (tmp_path / "file").write_text("not a vault")
+    files = [speech] if command[0] == "enroll" else []
+    ran = voiceid(*command, *files, "--vault", tmp_path / "file")
+    assert ran.code is ExitCode.VAULT and f"{tmp_path / 'file'}: is not a folder" in ran.err
+    assert (tmp_path / "file").read_text() == "not a vault"
 
 
 @pytest.fixture

@@ -93,9 +93,10 @@ def test_a_stranger_is_not_accepted(vault: Path, accepted: Path, stranger: Path)
 
 def test_identify_knows_the_owner_and_answers_unknown(vault: Path, accepted: Path, stranger: Path) -> None:
     known = voiceid("identify", accepted, "--vault", vault, "--json")
+    assert known.json["user"] == "ada"
     assert known.code is ExitCode.ACCEPTED and known.json["name"] == "ada"
     unknown = voiceid("identify", stranger, "--vault", vault, "--json")
-    assert unknown.code is not ExitCode.ACCEPTED and unknown.json["name"] is None
+    assert unknown.code is not ExitCode.ACCEPTED and unknown.json["name"] is unknown.json["user"] is None
     assert unknown.json["candidates"][0]["name"] == "ada"
     assert "unknown" in voiceid("identify", stranger, "--vault", vault).out
 

@@ -175,7 +175,9 @@ def test_nobody_enrolled(pipeline: Pipeline, owner_clips: list[Waveform]) -> Non
     decision = pipeline.decide(owner_clips[0], None, name="bob")
     assert decision.outcome is Outcome.NOT_ENROLLED
     assert decision.reasons == ("'bob' is not enrolled on this device",)
-    assert pipeline.identify(owner_clips[0], []).name is None
+    nobody = pipeline.identify(owner_clips[0], [])
+    assert nobody.name is None and nobody.decision.outcome is Outcome.NOT_ENROLLED
+    assert nobody.decision.reasons == ("nobody is enrolled; run 'voiceid enroll'",)
 
 
 def test_identification_is_open_set(
