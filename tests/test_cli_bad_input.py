@@ -22,6 +22,7 @@ from voiceid.cli.exit_codes import ExitCode
 from voiceid.credentials.authenticator import Authenticator
 from voiceid.credentials.keys import create_device_key, load_device_key
 from voiceid.enrolment.vault import Vault
+from voiceid.wall_clock import show_moment
 
 COMMANDS = {
     "verify": ("verify", "ada"),
@@ -255,6 +256,31 @@ def test_a_credential_id_may_begin_with_a_hyphen(vault: Path) -> None:
     ran = voiceid("credentials", "revoke", "ada", "A" * 60, "--colour", "--vault", vault)
     assert ran.code is ExitCode.USAGE and "--colour" in ran.err
     assert voiceid("credentials", "revoke", "--help").code is ExitCode.ACCEPTED
+
+
+def test_a_credential_is_looked_up_before_it_is_asked_about_and_by_its_first_characters(vault: Path) -> None:
+    key = load_device_key(vault / "device.key")
+    authenticator = Authenticator(Vault.open(vault, key), key)
+    for party in (RP, "bank.example.org"):
+        authenticator.register("ada", rp_id=party, challenge=NONCE, decision=accepted("ada"))
+    options = ("--vault", vault)
+    rows = voiceid("credentials", "list", *options, "--json").json
+    shown = voiceid("credentials", "list", *options).out
+    assert all(show_moment(row["created"]) in shown for row in rows)
+    first, second = (row["credential_id"] for row in rows)
+    start = next(first[:length] for length in range(6, len(first)) if not second.startswith(first[:length]))
+    revoke = ("credentials", "revoke", *options, "ada", "--")
+    for wrong, code, message in (
+        (first[:5], ExitCode.USAGE, "6 or more"),
+        ("not*base64", ExitCode.USAGE, "no credential id"),
+        ("".join(sorted(first[:12], reverse=True)) + "A" * 48, ExitCode.CREDENTIAL, "'ada' has no credential"),
+    ):
+        ran = voiceid(*revoke, wrong)
+        assert ran.code is code and message in ran.err and "for good?" not in ran.err
+    declined = voiceid(*revoke, start, stdin="n\n")
+    assert declined.code is ExitCode.DECLINED and f"at {rows[0]['relying_party']} (since" in declined.err
+    assert voiceid("--json", *revoke, start, stdin="y\n").json["credential_id"] == first
+    assert [row["credential_id"] for row in voiceid("credentials", "list", *options, "--json").json] == [second]
 
 
 def test_unusable_privacy_profiles(vault: Path) -> None:

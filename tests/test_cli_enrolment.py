@@ -238,6 +238,12 @@ def test_reenrolling_ends_credentials_and_delete_really_deletes(
 ) -> None:
     vault = Path(shutil.copytree(vault, tmp_path / "vault"))
     options = ("--vault", vault, "--json")
+    for row in voiceid("credentials", "list", "ada", *options).json:
+        assert (
+            voiceid("credentials", "revoke", "ada", row["credential_id"], "--yes", *options).code is ExitCode.ACCEPTED
+        )
+    harmless = voiceid("users", "reenroll", "ada", *clips[OWNER][6:12], "--vault", vault, stdin="n\n")
+    assert harmless.code is ExitCode.DECLINED and "anew? " in harmless.err and "credential" not in harmless.err
     party = ("--relying-party", "third.example.org", "--challenge", CHALLENGE)
     assert voiceid("credentials", "register", "ada", accepted, *party, *options).code is ExitCode.ACCEPTED
 
