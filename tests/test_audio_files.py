@@ -61,7 +61,7 @@ def test_a_file_that_is_not_audio_is_named(tmp_path: Path, content: bytes) -> No
 def test_missing_empty_and_not_finite_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(AudioError, match="no such audio file"):
         read_waveform(tmp_path / "none.wav")
-    with pytest.raises(AudioError, match="not a file"):
+    with pytest.raises(AudioError, match="is a folder; name the recordings"):
         read_waveform(tmp_path)
     empty, nan = tmp_path / "empty.wav", tmp_path / "nan.wav"
     soundfile.write(empty, np.zeros(0, np.float32), 16000)

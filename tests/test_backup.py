@@ -321,7 +321,8 @@ def test_commands_with_bad_input(home: Path) -> None:
     (home / "short").write_text("short\n", "utf-8")
     (home / "empty").write_bytes(b"")
     phrase = ("--passphrase-file", home / "phrase")
-    assert voiceid("backup", "restore", file, *vault, *phrase).code is ExitCode.BACKUP
+    refused = voiceid("backup", "restore", file, *vault, *phrase)
+    assert refused.code is ExitCode.BACKUP and "this file is no backup" in refused.err
     assert voiceid("backup", "restore", home / "none", *vault, *phrase).code is ExitCode.SYSTEM
     assert voiceid("backup", "restore", home, *vault, *phrase).code is ExitCode.SYSTEM
     for mapping in ("1000", "a=b", "1=", "1=99999999999", "-1=2"):

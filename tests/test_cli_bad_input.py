@@ -22,6 +22,7 @@ from voiceid.cli.exit_codes import ExitCode
 from voiceid.credentials.authenticator import Authenticator
 from voiceid.credentials.keys import create_device_key, load_device_key
 from voiceid.enrolment.vault import Vault
+from voiceid.wall_clock import show_moment
 
 COMMANDS = {
     "verify": ("verify", "ada"),
@@ -67,13 +68,13 @@ def files(tmp_path: Path, speech: Path) -> dict[str, Path]:
     ("kind", "message"),
     [
         ("empty", "not readable as audio"),
-        ("cut", "use WAV, FLAC or OGG"),
+        ("cut", "use WAV, FLAC, OGG or MP3"),
         ("text", "not readable as audio"),
         ("no samples", "holds no samples"),
         ("nan", "NaN or infinite"),
         ("hour", "3600 s long; cut it"),
         ("missing", "no such audio file"),
-        ("folder", "not a file"),
+        ("folder", "is a folder; name the recordings, as"),
         ("long", "File name too long"),
     ],
 )
@@ -120,6 +121,24 @@ def test_unusable_user_names(tmp_path: Path, speech: Path, name: str, message: s
     assert ran.code is ExitCode.ENROLMENT and message in ran.err
     assert len(ran.err.strip().splitlines()) == 1 and "\x1b" not in ran.err
     assert not vault.exists()
+
+
+@pytest.mark.parametrize("command", [("verify",), ("enroll",), ("authenticate", *COMMANDS["authenticate"][2:])])
+def test_a_forgotten_user_name(tmp_path: Path, speech: Path, command: tuple[str, ...]) -> None:
+    ran = voiceid(command[0], speech, speech, *command[1:], "--vault", tmp_path / "vault")
+    alone = voiceid(command[0], speech, *command[1:], "--vault", tmp_path / "vault")
+    for said in (ran, alone):
+        assert said.code is ExitCode.USAGE and f"'{speech}' is a file; the user's name comes first" in said.err
+    assert not (tmp_path / "vault").exists()
+
+
+@pytest.mark.parametrize("command", [("users", "list"), ("enroll", "ada")])
+def test_a_vault_that_is_a_file(tmp_path: Path, speech: Path, command: tuple[str, ...]) -> None:
+    (tmp_path / "file").write_text("not a vault")
+    files = [speech] if command[0] == "enroll" else []
+    ran = voiceid(*command, *files, "--vault", tmp_path / "file")
+    assert ran.code is ExitCode.VAULT and f"{tmp_path / 'file'}: is not a folder" in ran.err
+    assert (tmp_path / "file").read_text() == "not a vault"
 
 
 @pytest.fixture
@@ -237,6 +256,31 @@ def test_a_credential_id_may_begin_with_a_hyphen(vault: Path) -> None:
     ran = voiceid("credentials", "revoke", "ada", "A" * 60, "--colour", "--vault", vault)
     assert ran.code is ExitCode.USAGE and "--colour" in ran.err
     assert voiceid("credentials", "revoke", "--help").code is ExitCode.ACCEPTED
+
+
+def test_a_credential_is_looked_up_before_it_is_asked_about_and_by_its_first_characters(vault: Path) -> None:
+    key = load_device_key(vault / "device.key")
+    authenticator = Authenticator(Vault.open(vault, key), key)
+    for party in (RP, "bank.example.org"):
+        authenticator.register("ada", rp_id=party, challenge=NONCE, decision=accepted("ada"))
+    options = ("--vault", vault)
+    rows = voiceid("credentials", "list", *options, "--json").json
+    shown = voiceid("credentials", "list", *options).out
+    assert all(show_moment(row["created"]) in shown for row in rows)
+    first, second = (row["credential_id"] for row in rows)
+    start = next(first[:length] for length in range(6, len(first)) if not second.startswith(first[:length]))
+    revoke = ("credentials", "revoke", *options, "ada", "--")
+    for wrong, code, message in (
+        (first[:5], ExitCode.USAGE, "6 or more"),
+        ("not*base64", ExitCode.USAGE, "no credential id"),
+        ("".join(sorted(first[:12], reverse=True)) + "A" * 48, ExitCode.CREDENTIAL, "'ada' has no credential"),
+    ):
+        ran = voiceid(*revoke, wrong)
+        assert ran.code is code and message in ran.err and "for good?" not in ran.err
+    declined = voiceid(*revoke, start, stdin="n\n")
+    assert declined.code is ExitCode.DECLINED and f"at {rows[0]['relying_party']} (since" in declined.err
+    assert voiceid("--json", *revoke, start, stdin="y\n").json["credential_id"] == first
+    assert [row["credential_id"] for row in voiceid("credentials", "list", *options, "--json").json] == [second]
 
 
 def test_unusable_privacy_profiles(vault: Path) -> None:

@@ -154,3 +154,14 @@ def test_a_daemon_that_should_run_and_does_not_is_told(tmp_path: Path) -> None:
     assert f"no daemon answers at {tmp_path / 'gone.sock'}" in ran.err and "counts no failures" in ran.err
     named = voiceid("--config", config, "users", "list", "--vault", tmp_path / "vault")
     assert named.code == ExitCode.VAULT and "answers" not in named.err
+
+
+@pytest.mark.parametrize("command", [("status",), ("pin", "enter", "ada")])
+def test_what_needs_a_daemon_says_how_to_start_the_one_of_this_configuration(
+    tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    config = tmp_path / "a b.toml"
+    config.write_text(f'[service]\nsocket = "{tmp_path / "gone.sock"}"\n')
+    ran = voiceid(*command, "--config", config)
+    assert ran.code is ExitCode.SERVICE and len(ran.err.splitlines()) == 1
+    assert f"start it with \"voiceid --config '{config}' daemon\"" in " ".join(ran.err.split())

@@ -93,9 +93,10 @@ def test_a_stranger_is_not_accepted(vault: Path, accepted: Path, stranger: Path)
 
 def test_identify_knows_the_owner_and_answers_unknown(vault: Path, accepted: Path, stranger: Path) -> None:
     known = voiceid("identify", accepted, "--vault", vault, "--json")
+    assert known.json["user"] == "ada"
     assert known.code is ExitCode.ACCEPTED and known.json["name"] == "ada"
     unknown = voiceid("identify", stranger, "--vault", vault, "--json")
-    assert unknown.code is not ExitCode.ACCEPTED and unknown.json["name"] is None
+    assert unknown.code is not ExitCode.ACCEPTED and unknown.json["name"] is unknown.json["user"] is None
     assert unknown.json["candidates"][0]["name"] == "ada"
     assert "unknown" in voiceid("identify", stranger, "--vault", vault).out
 
@@ -237,6 +238,12 @@ def test_reenrolling_ends_credentials_and_delete_really_deletes(
 ) -> None:
     vault = Path(shutil.copytree(vault, tmp_path / "vault"))
     options = ("--vault", vault, "--json")
+    for row in voiceid("credentials", "list", "ada", *options).json:
+        assert (
+            voiceid("credentials", "revoke", "ada", row["credential_id"], "--yes", *options).code is ExitCode.ACCEPTED
+        )
+    harmless = voiceid("users", "reenroll", "ada", *clips[OWNER][6:12], "--vault", vault, stdin="n\n")
+    assert harmless.code is ExitCode.DECLINED and "anew? " in harmless.err and "credential" not in harmless.err
     party = ("--relying-party", "third.example.org", "--challenge", CHALLENGE)
     assert voiceid("credentials", "register", "ada", accepted, *party, *options).code is ExitCode.ACCEPTED
 

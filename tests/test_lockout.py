@@ -267,6 +267,11 @@ def test_deleting_the_user_in_the_middle_of_a_ceremony_is_no_fault(lockout, vaul
     lockout.settle(NAME, Outcome.REJECTED)
 
 
+def test_nobody_who_is_not_enrolled_has_a_pin(lockout):
+    with pytest.raises(UnknownUserError):
+        lockout.set_pin("ghost", "2580", admin=True)
+
+
 def test_a_pin_ends_the_delay_but_not_the_count(lockout, clock):
     lockout.set_pin(NAME, "2580")
     fail(lockout, clock, 5)

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import dataclasses
 import secrets
+from itertools import permutations
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from voiceid.audio import read_waveform
+from voiceid.audio import prepare, read_waveform
 from voiceid.credentials.authenticator import Authenticator
 from voiceid.credentials.keys import DeviceKey
 from voiceid.enrolment.enrol import EnrolmentFault, EnrolmentSession
+from voiceid.enrolment.matching import mean_direction
 from voiceid.enrolment.template import Template
 from voiceid.enrolment.vault import Vault
 from voiceid.errors import CredentialError, EnrolmentError, ModelError
@@ -25,6 +27,7 @@ from voiceid.pipeline import AuthenticationRequest, Pipeline
 from voiceid.relying_party import verify, verify_registration
 from voiceid.scoring.identity import IdentityModel
 from voiceid.settings import IdentificationSettings, ModelSettings, Settings
+from voiceid.stopwatch import Stopwatch
 from voiceid.types import SAMPLE_RATE, Outcome, QualityFault, Source, Waveform
 
 OWNER, OTHER = "ls1089", "ls121"
@@ -172,7 +175,9 @@ def test_nobody_enrolled(pipeline: Pipeline, owner_clips: list[Waveform]) -> Non
     decision = pipeline.decide(owner_clips[0], None, name="bob")
     assert decision.outcome is Outcome.NOT_ENROLLED
     assert decision.reasons == ("'bob' is not enrolled on this device",)
-    assert pipeline.identify(owner_clips[0], []).name is None
+    nobody = pipeline.identify(owner_clips[0], [])
+    assert nobody.name is None and nobody.decision.outcome is Outcome.NOT_ENROLLED
+    assert nobody.decision.reasons == ("nobody is enrolled; run 'voiceid enroll'",)
 
 
 def test_identification_is_open_set(
@@ -222,6 +227,32 @@ def test_enrolment_refuses_silence_strangers_and_too_little(
     assert stranger.fault is EnrolmentFault.OTHER_SPEAKER
     assert stranger.progress == first.progress
     with pytest.raises(EnrolmentError, match="1 of 3 utterances"):
+        session.finish("ada", owner_uid=0)
+
+
+def test_enrolment_compares_every_utterance_with_all_others_at_the_end(
+    pipeline: Pipeline, owner_clips: list[Waveform]
+) -> None:
+    judges, settings = pipeline.judges, pipeline.settings
+    voices = [judges.hear(prepare(wave, settings.quality), Stopwatch()).whole for wave in owner_clips]
+
+    def llr(at: int, others: tuple[int, ...]) -> float:
+        return judges.identity_score(mean_direction(np.stack([voices[other] for other in others])), voices[at]).llr
+
+    def margin(order: tuple[int, ...]) -> tuple[float, float]:
+        """The least score as they come, and that against all others."""
+        coming = min(llr(at, order[:place]) for place, at in enumerate(order) if place)
+        return coming, min(llr(at, tuple(other for other in order if other != at)) for at in order)
+
+    order = max(permutations(range(len(voices)), 3), key=lambda order: float(np.subtract(*margin(order))))
+    coming, against_others = margin(order)
+    assert against_others < coming
+    strict = dataclasses.replace(settings.enrolment, same_speaker_llr=(coming + against_others) / 2)
+    session = EnrolmentSession(judges, dataclasses.replace(settings, enrolment=strict))
+    session.add(Waveform(np.zeros(SAMPLE_RATE * 3, np.float32), Source.FILE))
+    assert all(session.add(owner_clips[at]).accepted for at in order) and session.complete
+    worst = min(order, key=lambda at: llr(at, tuple(other for other in order if other != at)))
+    with pytest.raises(EnrolmentError, match=rf"of 4 utterances no\. [\d, ]*{order.index(worst) + 2}\b"):
         session.finish("ada", owner_uid=0)
 
 

@@ -260,3 +260,32 @@ def test_without_the_recording_it_does_not_start(tmp_path):
 
     with pytest.raises(AudioError, match="no such recording"):
         asyncio.run(hear(tmp_path / "none.wav", ask))
+
+
+def test_a_microphone_that_is_not_there_is_a_problem_for_people(recording):
+    async def watch():
+        event, event_of = asyncio.Event(), []
+        hearing = Hearing(
+            Settings(activation=ActivationSettings(kind="voice"), capture=CaptureSettings(device="no such microphone")),
+            on_spontaneous=print,
+            on_candidate=print,
+            on_dropped=print,
+            on_microphone=lambda changed: (event_of.append(changed), event.set()),
+        )
+        try:
+            async with asyncio.timeout(60):
+                await event.wait()
+            assert hearing.ear.state in ("no_device", "unavailable")
+            assert (
+                hearing.ear.problem.startswith(f"microphone: {hearing.ear.state} (") and len(hearing.ear.problem) > 40
+            )
+        finally:
+            hearing.close()
+        assert hearing.ear.problem is None
+
+    asyncio.run(watch())
+
+    async def ask(hearing, spontaneous):
+        assert hearing.ear.problem is None
+
+    asyncio.run(hear(recording, ask))

@@ -216,7 +216,8 @@ class Pipeline:
             EnrolmentError: all templates belong to other identity models.
         """
         if not templates:
-            return Identification(None, not_enrolled("anybody"), ())
+            nobody = Decision(Outcome.NOT_ENROLLED, ("nobody is enrolled; run 'voiceid enroll'",))
+            return Identification(None, nobody, ())
         sha256 = self.judges.identity.card.sha256
         fitting = [fit for template in templates if (fit := template.for_model(sha256)) is not None]
         templates = fitting or [self.check_template(templates[0])]

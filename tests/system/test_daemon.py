@@ -372,12 +372,14 @@ def test_the_command_line_asks_the_daemon(enrolled: Running, command: Path, tmp_
     assert voiceid("pin", "enter", "ada", *options, stdin="0000\n").code is ExitCode.REJECTED
     for pin, code, message in (
         ("1234", ExitCode.PIN, "counts up or down"),
-        ("12", ExitCode.USAGE, "4 to 64 characters"),
+        ("12", ExitCode.PIN, "the PIN has 2 characters; 4 to 64 are needed"),
     ):
         refused = voiceid("pin", "set", "ada", *options, stdin=f"{pin}\n")
         assert refused.code is code and message in refused.err and len(refused.err.splitlines()) == 1
     assert voiceid("pin", "clear", "ada", *options).code is ExitCode.ACCEPTED
     assert voiceid("pin", "clear", "ada", *options).code is ExitCode.PIN
+    for action in ("set", "enter"):
+        assert voiceid("pin", action, "nobody", *options, stdin="2580\n").code is ExitCode.NOT_ENROLLED
     gone = voiceid("pin", "enter", "ada", *options, stdin="2580\n")
     assert gone.code is ExitCode.LOCKED_OUT and "there is no PIN" in gone.out
     assert voiceid("privacy", "set", RP, "--codebook", "50", *options, "--json").json[RP]["codebook"] == 50

@@ -65,6 +65,7 @@ class Capture:
         self._ring = RingBuffer(self._settings.history)
         self._pauses = Pauses(self._settings.reopen_first, self._settings.reopen_longest)
         self._state = CaptureState.STARTING
+        self._detail = ""
         self._device: str | None = None
         self._counts: Counter[str] = Counter()
         self._entered: Counter[CaptureState] = Counter()
@@ -81,6 +82,11 @@ class Capture:
     @property
     def state(self) -> CaptureState:
         return self._state
+
+    @property
+    def detail(self) -> str:
+        """What brought the state about, in words, and what to do."""
+        return self._detail
 
     @property
     def device(self) -> str | None:
@@ -243,7 +249,7 @@ class Capture:
         if state is self._state or missing:
             return
         event = CaptureEvent(state, self._state, self._device, detail, self._clock.monotonic())
-        self._state = state
+        self._state, self._detail = state, detail
         self._entered[state] += 1
         if state is not CaptureState.SILENT and state is not CaptureState.LISTENING:
             self._silent_since = None

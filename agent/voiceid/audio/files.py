@@ -21,13 +21,15 @@ MAX_VALUES = 2**26
 
 
 def read_waveform(path: Path | str, *, max_seconds: float = MAX_SECONDS) -> Waveform:
-    """Decode ``path`` (WAV, FLAC, OGG, ...), average its channels and resample to 16 kHz.
+    """Decode ``path`` (WAV, FLAC, OGG, MP3, ...), average its channels and resample to 16 kHz.
 
     Raises:
         AudioError: the file is missing, not audio, truncated to nothing, longer than ``max_seconds``, or not finite.
     """
     path = Path(path)
     try:
+        if path.is_dir():
+            raise AudioError(f"{path}: is a folder; name the recordings, as {path}/*.wav")
         if not path.is_file():
             raise AudioError(f"{path}: {'not a file' if path.exists() else 'no such audio file'}")
     except OSError as error:  # as of a name that is too long to exist
@@ -47,7 +49,7 @@ def read_waveform(path: Path | str, *, max_seconds: float = MAX_SECONDS) -> Wave
             samples = file.read(int(max_seconds * rate) + 1, dtype="float32", always_2d=True)
     except (soundfile.LibsndfileError, RuntimeError, OSError) as error:
         raise AudioError(
-            f"{path}: not readable as audio ({getattr(error, 'error_string', error)}); use WAV, FLAC or OGG"
+            f"{path}: not readable as audio ({getattr(error, 'error_string', error)}); use WAV, FLAC, OGG or MP3"
         ) from error
     return Waveform(to_mono_16k(samples, rate, name=str(path)), Source.FILE)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,9 +17,18 @@ from voiceid.cli.output import progress, stderr
 if TYPE_CHECKING:
     from voiceid.types import Waveform
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="User name.", show_default=False)]
+
+def _no_file(name: str) -> str:
+    """Refuse the recording that takes the place of a forgotten name."""
+    with contextlib.suppress(OSError, ValueError):  # a name that is no possible path
+        if "." in name and Path(name).is_file():
+            raise typer.BadParameter(f"{name!r} is a file; the user's name comes first, as in 'ada {name}'")
+    return name
+
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="User name.", show_default=False, callback=_no_file)]
 AudioFile = Annotated[
-    Path | None, typer.Argument(metavar="[FILE]", help="Recording: WAV, FLAC or OGG.", show_default=False)
+    Path | None, typer.Argument(metavar="[FILE]", help="Recording: WAV, FLAC, OGG or MP3.", show_default=False)
 ]
 Microphone = Annotated[bool, typer.Option("--microphone", help="Record from the microphone instead of a file.")]
 Device = Annotated[

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -31,7 +32,9 @@ from voiceid.cli.exit_codes import ExitCode, code_of_outcome
 from voiceid.cli.loading import load_pipeline, open_vault, open_vault_and_key, warn
 from voiceid.cli.output import plain, progress
 from voiceid.cli.remote import daemon, emit_answer, hand_over, hear, refuse_device
+from voiceid.errors import CredentialError
 from voiceid.output_file import check_file, write_file
+from voiceid.wall_clock import show_moment
 
 if TYPE_CHECKING:
     from voiceid.credentials.authenticator import Registered
@@ -41,6 +44,10 @@ app = command_app("List, register and revoke a user's credentials.")
 
 SHORTEST_ID = 32
 """Characters; credential ids have more, options fewer."""
+
+
+SHORTEST_PREFIX = 6
+_BASE64 = re.compile(r"[A-Za-z0-9_-]+")
 
 
 class HyphenatedId(TyperCommand):
@@ -65,9 +72,9 @@ def list_credentials(
         advice = f"'voiceid credentials revoke {user} --damaged' removes them"
         warn(f"{count} credentials of {user!r} cannot be read; {advice}")
     rows = found["credentials"]
-    table = Table("user", "relying party", Column("credential id", overflow="fold"), box=None)
+    table = Table("user", "relying party", "since", Column("credential id", overflow="fold"), box=None)
     for row in rows:
-        table.add_row(Text(row["user"]), row["relying_party"], row["credential_id"])
+        table.add_row(Text(row["user"]), row["relying_party"], show_moment(row["created"]), row["credential_id"])
     context.emit(rows, table if rows else Text("no credentials"))
 
 
@@ -151,25 +158,57 @@ def revoke(
     damaged: Annotated[bool, typer.Option("--damaged", help="All that cannot be read, instead of one.")] = False,
     yes: Yes = False,
 ) -> None:
-    """Revoke a credential of user NAME: it can never sign again. Tell the relying party, too."""
+    """Revoke a credential of user NAME: it can never sign again. Tell the relying party, too.
+
+    The first six or more characters of the credential id will do, where no other credential of NAME begins with them.
+    """
     context = context_of(ctx)
     if (credential_id is not None) == damaged:
         raise typer.BadParameter("give either a CREDENTIAL or --damaged")
     if credential_id is None:
         _revoke_damaged(context, name, yes)
         return
-    identifier = decode_bytes(credential_id, "CREDENTIAL")
-    question = f"Revoke {credential_id[:24]}... of {name!r} for good?"
     with daemon(context) as client:
         if client is not None:
-            confirm(question, yes)
+            found = _find(client.call("credentials.list", user=name)["credentials"], name, credential_id)
+            confirm(_question(found), yes)
+            identifier = decode_bytes(found["credential_id"], "CREDENTIAL")
             facts = client.call("credentials.revoke", user=name, credential_id=identifier)["credential"]
         else:
             vault = open_vault(context.settings())
-            vault.load_template(name)
-            confirm(question, yes)
+            found = _find([plain(c.facts(name)) for c in vault.credentials(name)], name, credential_id)
+            confirm(_question(found), yes)
+            identifier = decode_bytes(found["credential_id"], "CREDENTIAL")
             facts = plain(vault.delete_credential(name, identifier).facts(name))
     context.emit(facts, Text(f"revoked a credential of {name} at {facts['relying_party']}"))
+
+
+def _find(credentials: list[dict[str, Any]], name: str, wanted: str) -> dict[str, Any]:
+    """The one of ``credentials`` whose id begins with ``wanted``.
+
+    Raises:
+        BadParameter: too short, or no base64.
+        CredentialError: there is none, or more than one.
+    """
+    start = wanted.strip().rstrip("=").replace("+", "-").replace("/", "_")
+    if len(start) < SHORTEST_PREFIX or not _BASE64.fullmatch(start):
+        raise typer.BadParameter(
+            f"CREDENTIAL {wanted[:40]!r} is no credential id, nor {SHORTEST_PREFIX} or more of its first characters"
+        )
+    found = [credential for credential in credentials if credential["credential_id"].startswith(start)]
+    if not found:
+        raise CredentialError(
+            f"{name!r} has no credential {start[:24]!r}; 'voiceid credentials list {name}' shows what there is"
+        )
+    if len(found) > 1:
+        raise CredentialError(f"{len(found)} credentials of {name!r} begin with {start!r}; give more characters")
+    return found[0]
+
+
+def _question(credential: dict[str, Any]) -> str:
+    since = show_moment(credential["created"])
+    shown = f"{credential['credential_id'][:24]}... of {credential['user']!r}"
+    return f"Revoke {shown} at {credential['relying_party']} (since {since}) for good?"
 
 
 def _revoke_damaged(context: Context, name: str, yes: bool) -> None:

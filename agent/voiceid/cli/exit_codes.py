@@ -51,7 +51,7 @@ class ExitCode(IntEnum):
     DEVICE = 21, "no usable microphone"
     MODEL = 22, "a model is missing, damaged or of another shape"
     SETTINGS = 23, "the configuration is wrong"
-    ENROLMENT = 24, "an enrolment that is incomplete, or an unusable user name"
+    ENROLMENT = 24, "an enrolment that is incomplete or not of one person, or an unusable user name"
     VAULT = 25, "the vault cannot be read or written"
     CREDENTIAL = 26, "a credential that is unknown, revoked or belongs elsewhere"
     ENVELOPE = 27, "an envelope that is malformed or refused"

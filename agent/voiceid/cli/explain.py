@@ -28,7 +28,7 @@ PICTURES = (".png", ".svg", ".pdf")
 @app.command()
 def explain(
     ctx: typer.Context,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Recording: WAV, FLAC or OGG.", show_default=False)],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Recording: WAV, FLAC, OGG or MP3.", show_default=False)],
     user: Annotated[
         str | None, typer.Option(metavar="NAME", help="The user it is said to be.", show_default=False)
     ] = None,

@@ -46,8 +46,11 @@ def identify(
             table.add_row(Text(name), f"{llr:+.2f}")
     candidates = [{"name": name, "llr": llr} for name, llr in result.candidates]
     context.emit(
-        decision_json(result.decision, name=result.name, candidates=candidates, ambiguous=result.ambiguous),
-        headline(result.decision, result.name or _unknown(result.ambiguous)),
+        {
+            **decision_json(result.decision, name=result.name, candidates=candidates, ambiguous=result.ambiguous),
+            "user": result.name,
+        },
+        headline(result.decision, result.name or (_unknown(result.ambiguous) if templates else "nobody")),
         reasons(result.decision),
         table,
     )

@@ -33,9 +33,12 @@ def set_pin(ctx: typer.Context, name: Name) -> None:
 
     printf '2580\\n' | voiceid pin set ada
     """
+    from voiceid.service.pin import check_length
+
     context = context_of(ctx)
     with required_daemon(context) as client:
         pin = secret("New PIN", confirm=True)
+        check_length(pin)
         _with_present(client, "pin.set", user=name, pin=pin)
     context.emit({"name": name, "pin": True}, Text(f"{name} has a PIN now"))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -30,12 +31,16 @@ from voiceid.errors import (
 )
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from voiceid.cli.context import Context
     from voiceid.service.client import Client
     from voiceid.types import Waveform
 
 _OUTCOMES = {"accepted": "accepted", "denied": "rejected", "try_again": "inconclusive", "locked": "locked_out"}
 """The outcome whose exit code stands for an answer, where the daemon says no more."""
+
+_START = "'systemctl start voiceid' or 'voiceid daemon'"
 
 _STAGES = {"listening": "speak now", "speech": "listening", "judging": "judging"}
 
@@ -51,6 +56,7 @@ def daemon(context: Context) -> Iterator[Client | None]:
     """
     client = _connect(context)
     if client is None:
+        _warn_of_none(context)
         yield None
         return
     with client, translated():
@@ -64,11 +70,12 @@ def required_daemon(context: Context) -> Iterator[Client]:
     Raises:
         ServiceError: there is none.
     """
-    with daemon(context) as client:
-        if client is None:
-            raise ServiceError(
-                "no voiceid daemon runs here; start it with 'systemctl start voiceid' or 'voiceid daemon'"
-            )
+    client = _connect(context)
+    if client is None:
+        named = context.config and shlex.join(("voiceid", "--config", str(context.config), "daemon"))
+        start = f'"{named}"' if named else _START
+        raise ServiceError(f"no voiceid daemon runs here; start it with {start}")
+    with client, translated():
         yield client
 
 
@@ -133,24 +140,32 @@ def emit_answer(context: Context, result: dict[str, Any], name: str, *lines: str
     return code
 
 
-def _connect(context: Context) -> Client | None:
+def _socket(context: Context) -> Path | None:
+    """Where the daemon would answer; None where there is none to ask."""
     if context.vault_folder is not None:
         return None
-    from voiceid.service.sockets import client_socket, is_served
+    from voiceid.service.sockets import client_socket
 
     service = context.settings().service
-    path = service.socket or client_socket(service)
+    return service.socket or client_socket(service)
+
+
+def _connect(context: Context) -> Client | None:
+    path = _socket(context)
     if path is None:
         return None
-    if not is_served(path):
+    from voiceid.service.client import Client
+    from voiceid.service.sockets import is_served
+
+    return Client(path) if is_served(path) else None
+
+
+def _warn_of_none(context: Context) -> None:
+    if path := _socket(context):
         stderr().print(
             f"warning: no daemon answers at {path}: this works on the vault itself, and counts no failures",
             soft_wrap=True, markup=False,
         )  # fmt: skip
-        return None
-    from voiceid.service.client import Client
-
-    return Client(path)
 
 
 def _lock_lines(lock: dict[str, int], name: str) -> list[str]:

@@ -18,7 +18,7 @@ app = command_app()
 @app.command()
 def units(
     ctx: typer.Context,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Recording: WAV, FLAC or OGG.", show_default=False)],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Recording: WAV, FLAC, OGG or MP3.", show_default=False)],
     codebook: Annotated[Literal["50", "100", "200"], typer.Option(help="Number of different units.")] = "100",
     force: Annotated[bool, typer.Option("--force", help="Take also what is no usable speech, as silence.")] = False,
 ) -> None:

@@ -112,8 +112,7 @@ def reenroll(
     with daemon(context) as client:
         if client is not None:
             credentials = client.call("credentials.list", user=name)["credentials"]
-            stderr().print(_credential_lines(credentials), soft_wrap=True)
-            confirm(f"Enrol {name!r} anew and lose {len(credentials)} credentials?", yes)
+            _confirm_loss(name, credentials, yes)
             made = enrol_remotely(client, context, name, files or [], microphone, device, replace=True)
             context.emit({"name": made["user"], "enrolled": True, **made}, enrolled(made))
             return
@@ -123,8 +122,7 @@ def reenroll(
     vault = open_vault(settings)
     check_storing(vault)
     former, credentials = vault.load_template(name), [plain(c.facts(name)) for c in vault.credentials(name)]
-    stderr().print(_credential_lines(credentials), soft_wrap=True)
-    confirm(f"Enrol {name!r} anew and lose {len(credentials)} credentials?", yes)
+    _confirm_loss(name, credentials, yes)
     session = start_session(settings, [t for t in all_templates(vault) if t.user_id != former.user_id])
     utterances = collect(session, recordings, device)
     result = finish(session, former.name, utterances, context)
@@ -202,6 +200,14 @@ def renew(
         "utterances": utterances,
     }
     context.emit(facts, _renewed(stored.name, stored.model_name))
+
+
+def _confirm_loss(name: str, credentials: list[dict[str, Any]], yes: bool) -> None:
+    """List the credentials that enrolling anew ends, and ask."""
+    if credentials:
+        stderr().print(_credential_lines(credentials), soft_wrap=True)
+    losing = f" and lose {len(credentials)} credentials" if credentials else ""
+    confirm(f"Enrol {name!r} anew{losing}?", yes)
 
 
 def _renew_remotely(

@@ -42,6 +42,8 @@ MEMORY_KIB, ITERATIONS, LANES = 64 * 1024, 3, 4
 
 _FORMAT, _VERSION = "voiceid-backup", 1
 _SALT, _NONCE = 16, 12
+_HEAD = 128
+"""Bytes, within which the format is named."""
 _OUTER: dict[str, type] = {
     "format": str,
     "version": int,
@@ -146,7 +148,9 @@ def _outer(data: bytes) -> dict[str, Any]:
     """The checked outer map; the format and version are looked at first."""
     if len(data) > MAX_BACKUP:
         raise BackupError(f"backup: {len(data)} bytes are too many; at most {MAX_BACKUP}")
-    table = cbor.decode(data, where="backup: no voiceid backup, or damaged", error=BackupError)
+    if _FORMAT.encode() not in data[:_HEAD]:
+        raise BackupError("backup: this file is no backup by voiceid, or its beginning is lost")
+    table = cbor.decode(data, where="backup: damaged", error=BackupError)
     if table.get("format") != _FORMAT:
         raise BackupError("backup: this file is no backup by voiceid")
     version = table.get("version")

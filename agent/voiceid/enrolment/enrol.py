@@ -74,6 +74,8 @@ class EnrolmentSession:
         self._others = others
         self._recognised = recognised
         self._embeddings: list[NDArray[np.float32]] = []
+        self._offered = 0
+        self._numbers: list[int] = []
         self._taken: set[bytes] = set()
         self._net_speech = 0.0
 
@@ -95,6 +97,7 @@ class EnrolmentSession:
 
     def add(self, waveform: Waveform) -> EnrolmentFeedback:
         """Judge ``waveform`` and, if it is good and of the same person as before, take it in."""
+        self._offered += 1
         utterance = prepare(waveform, self._settings.quality)
         if utterance.quality.faults:
             fault = EnrolmentFault(utterance.quality.faults[0].value)
@@ -110,13 +113,14 @@ class EnrolmentSession:
         voice = self._judges.hear(utterance, Stopwatch())
         if not self._judges.consistency_score(voice, voice.whole).passed:
             return self._refuse(EnrolmentFault.OTHER_SPEAKER, "more than one person speaks", utterance)
-        if self._embeddings and not self._same_speaker(voice.whole):
+        if self._embeddings and not self._same_speaker(self._embeddings, voice.whole):
             message = "another speaker than before; if the first recordings were of someone else, start again"
             return self._refuse(EnrolmentFault.OTHER_SPEAKER, message, utterance)
         if self._recognised is not None and not self._recognised(utterance):
             message = "not recognised as the person who is enrolled; speak as usual, close to the microphone"
             return self._refuse(EnrolmentFault.OTHER_SPEAKER, message, utterance)
         self._embeddings.append(voice.whole)
+        self._numbers.append(self._offered)
         self._taken.add(digest)
         self._net_speech += utterance.quality.net_speech
         return EnrolmentFeedback(True, None, "taken", utterance.quality, self.progress)
@@ -127,10 +131,10 @@ class EnrolmentSession:
         Pass the ``user_id`` of the former template when a user enrols again.
 
         Raises:
-            EnrolmentError: not complete, or ``name`` cannot be used.
+            EnrolmentError: not complete, not all of one person, or ``name`` cannot be used.
         """
         need = self._settings.enrolment
-        self._check_complete(name)
+        self._check(name)
         template = Template.create(
             name,
             np.stack(self._embeddings),
@@ -155,9 +159,9 @@ class EnrolmentSession:
         """A matching template of the enrolment ``template`` for the identity model of this session.
 
         Raises:
-            EnrolmentError: not complete.
+            EnrolmentError: not complete, or not all of one person.
         """
-        self._check_complete(template.name)
+        self._check(template.name)
         return Matching.create(
             np.stack(self._embeddings),
             model=self._judges.identity.card,
@@ -165,16 +169,30 @@ class EnrolmentSession:
             net_speech=self._net_speech,
         )
 
-    def _check_complete(self, name: str) -> None:
+    def _check(self, name: str) -> None:
         need = self._settings.enrolment
         if not self.complete:
             raise EnrolmentError(
                 f"enrolment of {name!r} is not complete: {len(self._embeddings)} of {need.min_utterances} utterances, "
                 f"{self._net_speech:.1f} of {need.min_net_speech:.1f} s of speech; add more recordings"
             )
+        if strange := self._strange():
+            raise EnrolmentError(
+                f"enrolment of {name!r}: of {self._offered} utterances no. {', '.join(map(str, strange))} does not fit "
+                "the voice of all the others together; start again with recordings of one person"
+            )
 
-    def _same_speaker(self, embedding: NDArray[np.float32]) -> bool:
-        llr = self._judges.identity_score(mean_direction(np.stack(self._embeddings)), embedding).llr
+    def _strange(self) -> list[int]:
+        """Numbers, from 1 as they were offered, of what does not fit the others: the first was compared with little."""
+        taken = self._embeddings
+        return [
+            number
+            for at, number in enumerate(self._numbers)
+            if len(taken) > 1 and not self._same_speaker(taken[:at] + taken[at + 1 :], taken[at])
+        ]
+
+    def _same_speaker(self, others: list[NDArray[np.float32]], embedding: NDArray[np.float32]) -> bool:
+        llr = self._judges.identity_score(mean_direction(np.stack(others)), embedding).llr
         return llr >= self._settings.enrolment.same_speaker_llr
 
     def _refuse(self, fault: EnrolmentFault, message: str, utterance: Utterance) -> EnrolmentFeedback:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hmac
+import os
 from pathlib import Path
 
 from voiceid.credentials.keys import DeviceKey, Purpose, create_device_key, load_device_key, systemd_credential
@@ -27,6 +28,8 @@ def open_vault(paths: PathSettings, *, create: bool = False) -> tuple[Vault, Dev
     folder = paths.vault
     key_path = paths.device_key or folder / "device.key"
     if not Vault.exists(folder):
+        if os.path.lexists(folder) and not folder.is_dir():
+            raise VaultError(f"{folder}: is not a folder, as a vault is; name another with --vault or [paths] vault")
         if not create:
             raise VaultError(f"{folder}: no vault here; enrol somebody first")
         check_vacant(folder, OWN_FILES)

@@ -287,7 +287,7 @@ class Daemon:
         return {
             "users": len(users),
             "models": {model.card.role: f"{model.card.name} {model.card.version}" for model in models},
-            "problems": [*self._vault.problems(), *problems],
+            "problems": [*self._vault.problems(), *problems, *filter(None, [self._hearing.ear.problem])],
         }
 
     def _microphone(self, event: CaptureEvent) -> None:

@@ -22,6 +22,7 @@ _log = logging.getLogger(__name__)
 
 HEARTBEAT_LIMIT = 10.0
 """Seconds without a sign of life after which the reading thread counts as stuck."""
+_AT_REST = frozenset({CaptureState.SUSPENDED, CaptureState.CLOSED})
 _FILE_PAUSE = 0.05
 """Seconds between two looks at a recording that takes the microphone's place."""
 
@@ -89,6 +90,14 @@ class Ear:
     def usable(self) -> bool:
         """Whether speech would be heard now."""
         return self.state in (CaptureState.LISTENING, CaptureState.STARTING, "file")
+
+    @property
+    def problem(self) -> str | None:
+        """Why speech would not be heard now, where something is to be done about it."""
+        source = self._source
+        if self.usable or not isinstance(source, Capture) or source.state in _AT_REST:
+            return None
+        return f"microphone: {source.state.value} ({source.detail})"
 
     @property
     def device(self) -> str | None:

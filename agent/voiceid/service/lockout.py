@@ -130,7 +130,9 @@ class Lockout:
         Raises:
             PresentPinError: it must be given.
             PinError: a PIN that cannot be used; locked; or not the present PIN.
+            UnknownUserError: not enrolled.
         """
+        self._read(name)
         phc = hash_pin(pin)
         self._authorise(name, current, admin=admin)
         self._change(name, lambda state: replace(state, pin=phc, pin_failures=0))

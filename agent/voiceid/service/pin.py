@@ -31,15 +31,25 @@ def hash_pin(pin: str) -> str:
     Raises:
         PinError: too short, too long, one character repeated, or a run as 1234.
     """
+    check_length(pin)
     pin = _normal(pin)
     steps = {ord(b) - ord(a) for a, b in itertools.pairwise(pin)}
-    if not MIN_PIN <= len(pin) <= MAX_PIN:
-        raise PinError(f"a PIN has {MIN_PIN} to {MAX_PIN} characters")
     if steps in ({0}, {1}, {-1}):
         raise PinError("this PIN is one character repeated or counts up or down; choose another")
     salt = secrets.token_bytes(_SALT_BYTES)
     kdf = Argon2id(salt=salt, length=_HASH_BYTES, iterations=ITERATIONS, lanes=LANES, memory_cost=MEMORY_KIB)
     return kdf.derive_phc_encoded(pin.encode())
+
+
+def check_length(pin: str) -> None:
+    """Insist on a length that a PIN may have, as it is typed and as it is hashed.
+
+    Raises:
+        PinError: too short or too long.
+    """
+    for length in (len(pin), len(_normal(pin))):
+        if not MIN_PIN <= length <= MAX_PIN:
+            raise PinError(f"the PIN has {length} characters; {MIN_PIN} to {MAX_PIN} are needed")
 
 
 def is_pin(pin: str, phc: str) -> bool:

@@ -134,7 +134,7 @@ _FAULTS: dict[Fault, tuple[int, str]] = {
     Fault.MICROPHONE: (5, "no usable microphone now; fall back to another factor"),
     Fault.AUDIO: (6, "the audio that was handed over cannot be used"),
     Fault.CREDENTIAL: (7, "the credential is unknown, revoked or belongs elsewhere"),
-    Fault.ENROLMENT: (8, "the enrolment is incomplete, or the name is taken or cannot be used"),
+    Fault.ENROLMENT: (8, "the enrolment is incomplete or not of one person, or the name is taken or cannot be used"),
     Fault.UNKNOWN_USER: (9, "no such user (only admins are told)"),
     Fault.PIN: (10, "no PIN can be set or cleared while locked, and a wrong present PIN changes nothing"),
     Fault.PRESENT_PIN: (11, "the present PIN is needed in `current`"),
