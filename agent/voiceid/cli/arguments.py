@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def _no_file(name: str) -> str:
     """Refuse the recording that takes the place of a forgotten name."""
     with contextlib.suppress(OSError, ValueError):  # a name that is no possible path
-        if "." in name and Path(name).is_file():
+        if Path(name).suffix and Path(name).is_file():
             raise typer.BadParameter(f"{name!r} is a file; the user's name comes first, as in 'ada {name}'")
     return name
 
