@@ -14,20 +14,15 @@ from voiceid.models.card import SCHEMA, Card
 NARROW = Shape((2, 3, 4, 6), embedding=16, normalise_input=True, deviation=True)
 
 
-def write_identity(folder: Path, *, frontend: str = "log-mel", shape: Shape = NARROW) -> Path:
-    """Write ``narrow.onnx`` and its card; returns the card."""
-    folder.mkdir(parents=True, exist_ok=True)
-    torch.manual_seed(0)
-    network = DeepSpeaker(shape)
-    network.train()(torch.randn(4, 96, 64, 1))
-    export_network(network.eval(), folder / "narrow.onnx")
-    card = Card(
+def identity_draft(name: str, *, frontend: str = "log-mel") -> Card:
+    """A card of the network ``name`` without what is measured."""
+    return Card(
         schema=SCHEMA,
-        name="narrow",
+        name=name,
         role="identity",
         version="0",
         description="for tests",
-        file="narrow.onnx",
+        file=f"{name}.onnx",
         sha256="",
         inputs={},
         outputs={},
@@ -43,4 +38,13 @@ def write_identity(folder: Path, *, frontend: str = "log-mel", shape: Shape = NA
         command="",
         licence="MIT",
     )
-    return write_card(card, folder)
+
+
+def write_identity(folder: Path, *, frontend: str = "log-mel", shape: Shape = NARROW) -> Path:
+    """Write ``narrow.onnx`` and its card; returns the card."""
+    folder.mkdir(parents=True, exist_ok=True)
+    torch.manual_seed(0)
+    network = DeepSpeaker(shape)
+    network.train()(torch.randn(4, 96, 64, 1))
+    export_network(network.eval(), folder / "narrow.onnx")
+    return write_card(identity_draft("narrow", frontend=frontend), folder)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests.adversarial_helpers import identity_draft
 from tools.train.cards import write_card
 from tools.train.export.identity import export_network
 from tools.train.networks.deep_speaker import DeepSpeaker, Shape
@@ -42,29 +43,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, network: DeepSpeaker) -> Pa
 
 @pytest.fixture(scope="module")
 def card(folder: Path) -> Card:
-    draft = Card(
-        schema=1,
-        name="small",
-        role="identity",
-        version="0",
-        description="",
-        file="small.onnx",
-        sha256="",
-        inputs={},
-        outputs={},
-        sample_rate=16_000,
-        frontend="log-mel",
-        level_dbfs=-26.0,
-        min_seconds=0.5,
-        window_seconds=None,
-        calibration=None,
-        thresholds={},
-        training_data=[],
-        metrics={},
-        command="",
-        licence="MIT",
-    )
-    return read_card(write_card(draft, folder))
+    return read_card(write_card(identity_draft("small"), folder))
 
 
 def with_cohort(card: Card, folder: Path, cohort: np.ndarray, **parameters: int) -> IdentityModel:

@@ -14,7 +14,7 @@ import pytest
 
 from tests.vault_helpers import DEVICE_KEY, NONCE, RP, Party, make_matching, make_template
 from voiceid.errors import CredentialError, EnrolmentError, ServiceError, VaultError
-from voiceid.pipeline import Authentication, AuthenticationRequest, Identification
+from voiceid.pipeline import Authentication, AuthenticationRequest, Examined, Identification
 from voiceid.scoring.policy import not_enrolled
 from voiceid.service.attempt import Attempt, Candidate
 from voiceid.service.audit import Audit, StreamLog
@@ -51,7 +51,7 @@ class Pipeline:
     def examine(self, waveform, template, *, watch):
         with watch.stage("prepare"):
             self._look([template.name])
-        return self._decision(template.name), waveform
+        return Examined(self._decision(template.name), waveform)
 
     def speech_units(self, utterance, profile):
         return None

@@ -14,7 +14,8 @@ from evaluation_helpers import corpus_items
 
 from tools.evaluation.parallel import Account
 from tools.studies.errors import StudyError
-from tools.studies.files import digest, kept, whole_file
+from tools.studies.files import digest, kept
+from tools.studies.results import whole_file
 from tools.studies.voiceid import figures, fusion, mcadams, page, success
 from tools.studies.voiceid.authentication import repeat
 from tools.studies.voiceid.config import read_study

@@ -104,23 +104,23 @@ class Pipeline:
         Raises:
             EnrolmentError: the template belongs to another identity model.
         """
-        decision, _ = self.examine(waveform, template, name=name)
-        return decision
+        return self.examine(waveform, template, name=name).decision
 
     def examine(
         self, waveform: Waveform, template: Template | None, *, name: str = "", watch: Stopwatch | None = None
-    ) -> tuple[Decision, Utterance | None]:
-        """As :meth:`decide`, with the utterance that was judged (None where none was prepared)."""
+    ) -> Examined:
+        """As :meth:`decide`, with the utterance that was judged."""
         if template is None:
-            return not_enrolled(name), None
+            return Examined(not_enrolled(name), None)
         template = self.check_template(template)
         watch = watch or Stopwatch()
         with watch.stage("prepare"):
             utterance = self.prepare(waveform)
         if not utterance.quality.usable:
-            return dataclasses.replace(inconclusive(utterance.quality), timings=watch.timings()), utterance
+            decision = dataclasses.replace(inconclusive(utterance.quality), timings=watch.timings())
+            return Examined(decision, utterance)
         voice = self.judges.hear(utterance, watch)
-        return self._judge(utterance, voice, template, watch), utterance
+        return Examined(self._judge(utterance, voice, template, watch), utterance)
 
     def _judge(self, utterance: Utterance, voice: Voice, template: Template, watch: Stopwatch) -> Decision:
         """Decide on a usable ``utterance``, heard as ``voice``."""
@@ -157,7 +157,7 @@ class Pipeline:
             credential_id=request.credential_id,
             purpose=request.purpose,
         )
-        examined = known(template) or Examined(*self.examine(waveform, template))
+        examined = known(template) or self.examine(waveform, template)
         decision, utterance = examined.decision, examined.utterance
         if not decision.accepted or utterance is None:
             return Authentication(decision, None)

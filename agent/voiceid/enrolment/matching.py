@@ -8,8 +8,9 @@ of the enrolment, and with them all credentials, are untouched.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +21,11 @@ from voiceid.models.card import Card
 from voiceid.wall_clock import unix_seconds
 
 Embedding = NDArray[np.float32]
+T = TypeVar("T")
 
 ID_BYTES = 16
 
-_FIELDS: dict[str, type] = {
+MATCHING_FIELDS: dict[str, type] = {
     "embedding": bytes,
     "utterances": bytes,
     "model_name": str,
@@ -79,17 +81,7 @@ class Matching:
 
     def to_bytes(self) -> bytes:
         """Canonical CBOR; vectors as little-endian float32."""
-        return cbor.encode(
-            {
-                "embedding": self.embedding.astype("<f4").tobytes(),
-                "utterances": self.utterances.astype("<f4").tobytes(),
-                "model_name": self.model_name,
-                "model_sha256": self.model_sha256,
-                "enrolment_id": self.enrolment_id,
-                "created": self.created,
-                "net_speech_ms": round(self.net_speech * 1000),
-            }
-        )
+        return cbor.encode(matching_entries(self))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Matching:
@@ -98,14 +90,55 @@ class Matching:
         Raises:
             VaultError: malformed, or an impossible value.
         """
-        table: dict[str, Any] = cbor.decode(data, where="matching template", error=VaultError)
-        cbor.check_fields(table, _FIELDS, where="matching template", error=VaultError)
-        try:
-            embedding, utterances = read_vectors(table.pop("embedding"), table.pop("utterances"))
-            net_speech = table.pop("net_speech_ms") / 1000
-            return cls(embedding=embedding, utterances=utterances, net_speech=net_speech, **table)
-        except (ValueError, EnrolmentError) as problem:
-            raise VaultError(f"matching template: {problem}") from problem
+        return read_record(cls, data, MATCHING_FIELDS, where="matching template")
+
+
+class Matchable(Protocol):
+    """What a voice is matched by: a :class:`Matching`, and a template itself."""
+
+    @property
+    def embedding(self) -> Embedding: ...
+    @property
+    def utterances(self) -> Embedding: ...
+    @property
+    def model_name(self) -> str: ...
+    @property
+    def model_sha256(self) -> str: ...
+    @property
+    def enrolment_id(self) -> bytes: ...
+    @property
+    def created(self) -> int: ...
+    @property
+    def net_speech(self) -> float: ...
+
+
+def matching_entries(record: Matchable) -> dict[str, Any]:
+    """The entries of a stored record that :data:`MATCHING_FIELDS` names."""
+    return {
+        "embedding": record.embedding.astype("<f4").tobytes(),
+        "utterances": record.utterances.astype("<f4").tobytes(),
+        "model_name": record.model_name,
+        "model_sha256": record.model_sha256,
+        "enrolment_id": record.enrolment_id,
+        "created": record.created,
+        "net_speech_ms": round(record.net_speech * 1000),
+    }
+
+
+def read_record(make: Callable[..., T], data: bytes, fields: dict[str, type], *, where: str) -> T:
+    """What ``make`` makes of a stored record of ``fields``, among them :data:`MATCHING_FIELDS`.
+
+    Raises:
+        VaultError: malformed, or an impossible value.
+    """
+    table: dict[str, Any] = cbor.decode(data, where=where, error=VaultError)
+    cbor.check_fields(table, fields, where=where, error=VaultError)
+    try:
+        embedding, utterances = read_vectors(table.pop("embedding"), table.pop("utterances"))
+        net_speech = table.pop("net_speech_ms") / 1000
+        return make(embedding=embedding, utterances=utterances, net_speech=net_speech, **table)
+    except (ValueError, EnrolmentError) as problem:
+        raise VaultError(f"{where}: {problem}") from problem
 
 
 def read_vectors(embedding: bytes, utterances: bytes) -> tuple[Embedding, Embedding]:

@@ -6,7 +6,6 @@ import dataclasses
 import math
 import secrets
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,31 +13,27 @@ from numpy.typing import NDArray
 from voiceid import cbor
 from voiceid.enrolment.matching import (
     ID_BYTES,
+    MATCHING_FIELDS,
     Embedding,
     Matching,
     check_model,
     check_vectors,
+    matching_entries,
     mean_direction,
-    read_vectors,
+    read_record,
 )
 from voiceid.enrolment.names import check_name
-from voiceid.errors import EnrolmentError, VaultError
+from voiceid.errors import EnrolmentError
 from voiceid.models.card import Card
 from voiceid.wall_clock import unix_seconds
 
 FROZEN_RANDOM_BYTES = 32
 
 _FIELDS: dict[str, type] = {
+    **MATCHING_FIELDS,
     "user_id": bytes,
     "name": str,
-    "embedding": bytes,
-    "utterances": bytes,
-    "model_name": str,
-    "model_sha256": str,
     "frozen_features": bytes,
-    "enrolment_id": bytes,
-    "created": int,
-    "net_speech_ms": int,
     "owner_uid": int,
 }
 
@@ -164,21 +159,8 @@ class Template:
 
     def to_bytes(self) -> bytes:
         """Canonical CBOR; vectors as little-endian float32."""
-        return cbor.encode(
-            {
-                "user_id": self.user_id,
-                "name": self.name,
-                "embedding": self.embedding.astype("<f4").tobytes(),
-                "utterances": self.utterances.astype("<f4").tobytes(),
-                "model_name": self.model_name,
-                "model_sha256": self.model_sha256,
-                "frozen_features": self.frozen_features,
-                "enrolment_id": self.enrolment_id,
-                "created": self.created,
-                "net_speech_ms": round(self.net_speech * 1000),
-                "owner_uid": self.owner_uid,
-            }
-        )
+        own = {name: getattr(self, name) for name in ("user_id", "name", "frozen_features", "owner_uid")}
+        return cbor.encode(matching_entries(self) | own)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Template:
@@ -187,14 +169,7 @@ class Template:
         Raises:
             VaultError: malformed, or an impossible value.
         """
-        table: dict[str, Any] = cbor.decode(data, where="template record", error=VaultError)
-        cbor.check_fields(table, _FIELDS, where="template record", error=VaultError)
-        try:
-            embedding, utterances = read_vectors(table.pop("embedding"), table.pop("utterances"))
-            net_speech = table.pop("net_speech_ms") / 1000
-            return cls(embedding=embedding, utterances=utterances, net_speech=net_speech, **table)
-        except (ValueError, EnrolmentError) as problem:
-            raise VaultError(f"template record: {problem}") from problem
+        return read_record(cls, data, _FIELDS, where="template record")
 
 
 def _quantise(embedding: Embedding) -> bytes:

@@ -129,8 +129,7 @@ class Judge:
             template = self._template(user)
             if template is None or not self._charge(attempt, [user]):
                 return None
-            decision, utterance = pipeline.examine(candidate.waveform, template, watch=watch)
-            examined = Examined(decision, utterance)
+            examined = pipeline.examine(candidate.waveform, template, watch=watch)
             if request is not None:
                 examined = self._with_units(pipeline, examined, request.rp_id, watch)
             return Kept(pipeline, candidate.waveform, (template,), examined)

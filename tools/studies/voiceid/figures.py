@@ -10,7 +10,7 @@ import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
-from tools.studies.files import whole_file
+from tools.studies.results import whole_file
 from tools.studies.voiceid.success import AGENT, IDENTITY_ONLY, LABELS
 
 matplotlib.rcParams["svg.hashsalt"] = "voiceid"

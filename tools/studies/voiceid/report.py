@@ -8,7 +8,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tools.studies.files import whole_file, write_json
+from tools.studies.files import write_json
+from tools.studies.results import whole_file
 from tools.studies.voiceid import (
     authentication,
     cost,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from tools.studies.errors import StudyError
-from tools.studies.files import whole_file
+from tools.studies.results import whole_file
 from tools.studies.voiceid.recipes import FULL, LIVE, PLAYED, REPLAY
 from voiceid.types import Outcome
 
