@@ -56,11 +56,14 @@ step tools.train.liveness train
 # Fusion of the three.
 step tools.train.fusion
 
-# Units: phone labels where there are transcripts, contrastive prediction, codebooks.
+# Units: phone labels where there are transcripts, a teacher for the rest, contrastive prediction, codebooks.
 phones=$units/phones-train.npz
-step tools.train.phones "$phones" --cache "$units" --sets ls-test-clean ls-train100-3spk
-step tools.train.units "$units/guided" --cache "$units" --guidance "$phones" --contrast 0.2 --windows 2 \
-  --steps-per-update 1 --rate 1.5e-3 --updates 20000 --device "$device"
-step tools.train.codebook "$units/guided/checkpoint.pt" "$units/units.pt" --cache "$units" \
-  --projection phones --phones "$phones"
-step tools.train.units_card "$units/units.pt" models
+step tools.train.phones "$phones" --cache "$units" --sets ls-test-clean ls-train100-3spk ls-fakebob-originals
+step tools.train.phone_teacher "$units/teacher.npy" --cache "$units" --phones "$phones"
+step tools.train.units "$units/guided" --cache "$units" --guidance "$phones" --teacher "$units/teacher.npy" \
+  --contrast 0.1 --contrast-groups 1 --updates 20000 --device "$device"
+step tools.train.codebook "$units/guided/checkpoint.pt" "$units/units.pt" --cache "$units" --projection phones
+step tools.train.units_card "$units/units.pt" models --version 1.1
+
+# Resynthesis of the units of one codebook in one voice.
+step tools.train.resynthesis models --cache "$units"
