@@ -144,7 +144,7 @@ def main() -> None:
     parser.add_argument("output", type=Path)
     parser.add_argument("--cache", type=Path, required=True, help="folder of prepared speech")
     parser.add_argument("--phones", type=Path, nargs="+", required=True, help="label files of training speech")
-    parser.add_argument("--updates", type=int, default=800)
+    parser.add_argument("--updates", type=int, default=400)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
