@@ -32,7 +32,9 @@ def headline(decision: Decision, subject: str) -> Text:
     text = Text(decision.outcome.value.replace("_", " "), style=STYLES.get(decision.outcome.value, "bold red"))
     text.append(f"  {subject}", style="bold")
     if decision.voiceid is not None:
-        text.append(f"  VoiceID {decision.voiceid:.3f} (at least {decision.voiceid_threshold:.3f})", style="default")
+        text.append(
+            f"  VoiceID score {decision.voiceid:.3f} (accepted from {decision.voiceid_threshold:.3f})", style="default"
+        )
     return text
 
 

@@ -42,8 +42,15 @@ def list_models(ctx: typer.Context) -> None:
         size = _size(card, path.parent)
         rows.append({"path": path, "in_use": path in in_use, "disk_bytes": size, "card": card})
         mark = "*" if path in in_use else ""
+        eer = _eer(card.metrics, CONDITIONS.get(card.role, ""))
         table.add_row(
-            mark, card.name, card.role, card.version, f"{size / 2**20:.2f} MiB", _eer(card.metrics), card.licence
+            mark,
+            card.name,
+            card.role,
+            card.version,
+            f"{size / 2**20:.2f} MiB",
+            eer,
+            card.licence,
         )
     if not rows:
         raise ModelError("no model cards found; reinstall voiceid, or set VOICEID_MODELS to their folder")
@@ -160,6 +167,10 @@ def _cards(settings: Settings) -> list[Path]:
 def _size(card: Card, folder: Path) -> int:
     paths = (folder / name for name in (card.file, *card.assets))
     return sum(path.stat().st_size for path in paths if path.exists())
+
+
+CONDITIONS = {"liveness": "simulated replay", "units": "telling speakers; higher is better"}
+"""What the error rate of a card is of, where its measures do not say it by their names."""
 
 
 def _eer(metrics: dict[str, Any], path: str = "") -> str:
