@@ -23,6 +23,7 @@ from voiceid.benchmark.served import Served, Usage
 from voiceid.benchmark.service import enrol
 from voiceid.benchmark.speech import collect_speech
 from voiceid.errors import ServiceError
+from voiceid.service.daemon import TICK
 from voiceid.settings import Settings
 from voiceid.types import Samples
 
@@ -30,8 +31,8 @@ WARM_UP = 5.0
 """Seconds of the same load before memory is looked at: buffers and caches have their size then."""
 SETTLE = 60.0
 """Seconds within which the daemon must have let go of all clients."""
-GROWTH_MIB = 8.0
-"""Growth of resident memory that counts as a leak: more than one decision's buffers."""
+GROWTH_MIB = 5.0
+"""Growth of resident memory that counts as a leak."""
 COMMANDS = 5
 
 
@@ -148,14 +149,14 @@ async def _load(
 
 
 def _settled(served: Served) -> Usage:
-    """What the daemon uses once all its clients are gone."""
+    """What the daemon uses once all its clients are gone, and it has given back what it does not need."""
     deadline = time.monotonic() + SETTLE
     with served.client() as client:
         while client.call("status")["clients"] > 1:
             if time.monotonic() > deadline:
                 raise ServiceError(f"clients are still counted {SETTLE:.0f} s after they went")
             time.sleep(0.2)
-    time.sleep(1)
+    time.sleep(TICK + 1)
     return _usage(served)
 
 

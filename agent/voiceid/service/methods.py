@@ -15,6 +15,8 @@ MAX_CHUNK = 32_000
 MAX_HANDED_SECONDS = 240
 """Seconds of audio that a claim may hold."""
 MAX_CLAIM_SECONDS = 300
+MAX_HANDING_SECONDS = 60
+"""Seconds that a claim lasts at most in which no wake word is waited for."""
 MIN_PIN, MAX_PIN = 4, 64
 
 _ANYONE, _ADMIN, _OWNER = (Access.ANYONE,), (Access.ADMIN,), (Access.OWNER,)
@@ -87,8 +89,10 @@ METHODS: tuple[Method, ...] = (
         "Take the capture session; only one client has it. With `relying_party`, `purpose` and `nonce` it is armed: "
         "the next utterance that a wake word begins from now on is judged among the enrolled, and its envelope comes "
         "as the notification `utterance`, which ends the claim. Where two users cannot be told apart the answer is "
-        "`denied`. Not armed, it ends after `[service] claim_idle` seconds (by default 10) without `audio.append` or "
-        "another use, and its uid cannot claim again for as long. The end of the connection ends it too.",
+        "`denied`. Not armed, it ends after 60 seconds, or after `[service] claim_idle` seconds (by default 10) "
+        "without `audio.append` or another use; then its uid cannot claim again for as long. The end of the "
+        "connection ends it too. A uid that hears `busy` and asks again within 3 seconds, as often as it takes, goes "
+        "before the one that has the session.",
         _ANYONE,
         (
             Field(_RP.name, _RP.kind, "arm for this relying party; needs the grant", True, _RP.least, _RP.most),
@@ -147,7 +151,8 @@ METHODS: tuple[Method, ...] = (
     Method(
         "enrol",
         "Enrol `user` from the microphone or from the audio that was handed over. A new name belongs to the caller; "
-        "a login name of this machine only to that login or an admin.",
+        "a login name of this machine only to that login or an admin. That a name is another uid's is told at the end, "
+        "and three times an hour: then the caller cannot enrol new names until that hour is over.",
         (Access.CREATOR,),
         (
             _USER,
