@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import random
 import re
 import secrets
 import shutil
 import signal
 import socket
 import stat
-import subprocess
 import tempfile
 import threading
 import time
@@ -23,8 +21,8 @@ import numpy as np
 import pytest
 import soundfile
 
-from tests.cli_helpers import recordings_of, voiceid
-from tests.system.daemon_helpers import Running
+from tests.cli_helpers import voiceid
+from tests.system.daemon_helpers import OWNER, RP, STRANGER, Running, open_vault, samples, say
 from tests.vault_helpers import NONCE, accepted, make_template
 from voiceid.activation import UtteranceCollector
 from voiceid.audio import read_waveform
@@ -32,30 +30,13 @@ from voiceid.audio.vad import FRAME
 from voiceid.cli.exit_codes import ExitCode
 from voiceid.credentials.authenticator import Authenticator
 from voiceid.credentials.keys import load_device_key
-from voiceid.enrolment.vault import Vault
 from voiceid.errors import EnvelopeError, ServiceError
 from voiceid.relying_party import verify, verify_registration
 from voiceid.service.client import Client, RemoteError
-from voiceid.service.lockout import Lockout
 from voiceid.service.schema import Fault
 from voiceid.service.wire import from_base64
 from voiceid.settings import ActivationSettings
 from voiceid.types import Source
-
-RP = "shop.example.org"
-OWNER, STRANGER = "ls1089", "ls121"
-
-
-@pytest.fixture(scope="module")
-def clips(corpus: Path) -> dict[str, list[Path]]:
-    """Recordings of three to nine seconds by either speaker."""
-    return recordings_of(corpus, (OWNER, STRANGER), 12)
-
-
-@pytest.fixture(scope="module")
-def environment(lenient_models: Path) -> dict[str, str]:
-    """Every daemon here uses the lenient cards."""
-    return {"VOICEID_MODELS": str(lenient_models)}
 
 
 @pytest.fixture(scope="module")
@@ -66,28 +47,6 @@ def daemon(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str]
     running.start()
     yield running
     assert running.stop() == 0, running.said()
-
-
-def samples(files: list[Path]) -> list:
-    return [read_waveform(file).samples for file in files]
-
-
-def enrol(client: Client, name: str, files: list[Path], **more: object) -> dict:
-    client.hand_over(samples(files))
-    result = client.call("enrol", user=name, audio=True, **more)
-    client.call("release")
-    return result
-
-
-def say(client: Client, file: Path, method: str = "verify", **params: object) -> dict:
-    """Hand ``file`` over and call ``method`` on it."""
-    client.hand_over(samples([file]))
-    try:
-        if method == "verify":
-            params = {"purpose": "a test", "challenge": secrets.token_bytes(16), **params}
-        return client.call(method, audio=True, **params)
-    finally:
-        client.call("release")
 
 
 @pytest.fixture(scope="module")
@@ -498,125 +457,6 @@ def test_stopped_for_a_while_it_goes_on(enrolled: Running) -> None:
     enrolled.signal(signal.SIGCONT)
     with enrolled.client() as client:
         assert client.call("status")["users"] == 1
-
-
-def open_vault(running: Running) -> Vault:
-    return Vault.open(running.vault, load_device_key(running.vault / "device.key"))
-
-
-def test_sigterm_during_an_enrolment_stores_nothing_and_ends_cleanly(
-    tmp_path: Path, environment: dict[str, str], clips: dict[str, list[Path]]
-) -> None:
-    running = Running(tmp_path, environment=environment)
-    running.recording.write_bytes(b"")
-    running.start()
-    heard: list[str] = []
-
-    def stop(name: str, params: dict) -> None:
-        heard.append(name)
-        if len(heard) == 1:
-            running.signal(signal.SIGTERM)
-
-    with running.client() as client:
-        client.hand_over(samples(clips[OWNER][:6]))
-        with pytest.raises(ServiceError, match=r"stopping|closed|lost"):
-            client.call("enrol", stop, user="ada", audio=True)
-    assert running.wait() == 0, running.said()
-    assert not running.socket.exists()
-    assert open_vault(running).list_users() == () and open_vault(running).problems() == ()
-
-
-def test_killed_at_random_moments_the_vault_is_whole_and_the_count_never_falls(
-    tmp_path: Path, environment: dict[str, str], clips: dict[str, list[Path]]
-) -> None:
-    running = Running(tmp_path, environment=environment)
-    running.recording.write_bytes(b"")
-    running.start()
-    with running.client() as client:
-        enrol(client, "ada", clips[OWNER][:6])
-    rng, charged = random.Random(7), 0
-    for round_number in range(4):
-        with running.client() as client:
-            kill = threading.Timer(rng.uniform(0.0, 0.4), running.kill)
-            with contextlib.suppress(ServiceError):
-                client.hand_over(samples([clips[STRANGER][0]]))
-                client.call(
-                    "verify",
-                    lambda name, params, kill=kill: kill.start() if params["stage"] == "judging" else None,
-                    user="ada",
-                    purpose="a test",
-                    challenge=bytes(16),
-                    audio=True,
-                )
-                charged += 1
-            kill.join()
-        vault = open_vault(running)
-        assert vault.problems() == () and vault.load_template("ada").utterance_count >= 3
-        failures = Lockout(vault).report("ada").failures
-        assert charged <= failures <= round_number + 1
-        charged = failures
-        running.start()
-    with running.client() as client:
-        kill = threading.Timer(rng.uniform(0.0, 1.0), running.kill)
-        client.hand_over(samples(clips[STRANGER][:6]))
-        kill.start()
-        with pytest.raises(ServiceError):
-            client.call("enrol", user="bob", audio=True)
-            running.kill()
-            client.call("status")
-        kill.join()
-    assert open_vault(running).problems() == ()
-    running.start()
-    with running.client() as client:
-        assert client.call("status")["problems"] == []
-    assert running.stop() == 0
-
-
-@pytest.fixture
-def tmpfs(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 256 KiB."""
-    if os.geteuid() != 0 or shutil.which("mount") is None:
-        pytest.skip("mounting a tmpfs needs root and mount(8)")
-    folder = tmp_path / "small"
-    folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(folder)]
-    if (mounted := subprocess.run(command, capture_output=True, text=True)).returncode:
-        pytest.skip(f"no tmpfs here: {mounted.stderr.strip()}")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
-
-
-def test_on_a_full_disk_nothing_is_judged_and_all_is_well_when_there_is_room(
-    tmpfs: Path, tmp_path: Path, environment: dict[str, str], clips: dict[str, list[Path]]
-) -> None:
-    running = Running(tmp_path / "run", environment=environment)
-    running.vault = tmpfs / "vault"
-    running.recording.write_bytes(b"")
-    running.start()
-    with running.client() as client:
-        enrol(client, "ada", clips[OWNER][:6])
-        ballast = tmpfs / "ballast"
-        with ballast.open("wb") as stream, pytest.raises(OSError, match="No space left"):
-            while True:
-                os.write(stream.fileno(), b"\0" * 4096)
-        with pytest.raises(RemoteError) as caught:
-            say(client, clips[OWNER][6], user="ada")
-        assert caught.value.fault is Fault.VAULT and "disk full" in str(caught.value)
-        ballast.unlink()
-        assert say(client, clips[OWNER][6], user="ada")["answer"] in ("accepted", "denied")
-        assert client.call("status")["problems"] == []
-    assert running.stop() == 0
-    assert "outcome=" in running.said()
-
-
-def test_a_vault_that_others_can_read_stops_the_start(tmp_path: Path) -> None:
-    running = Running(tmp_path)
-    running.vault.mkdir(mode=0o755)
-    running.vault.chmod(0o755)
-    running.recording.write_bytes(b"")
-    running.start(wait=False)
-    assert running.wait() == ExitCode.VAULT
-    assert "chmod 700" in running.said() and stat.S_IMODE(running.vault.stat().st_mode) == 0o755
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="connecting as another uid needs root")
