@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import re
 import secrets
@@ -10,7 +11,9 @@ import shutil
 import signal
 import socket
 import stat
+import sys
 import tempfile
+import termios
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -221,6 +224,11 @@ def a_word_of(file: Path) -> bytes:
     return pcm_of(wave[: end + 2 * FRAME])
 
 
+def unread(end: BinaryIO) -> int:
+    """Bytes in the pipe that nobody took yet."""
+    return int.from_bytes(fcntl.ioctl(end, termios.FIONREAD, bytes(4)), sys.byteorder)
+
+
 def until(condition: Callable[[], bool]) -> None:
     """Wait, and fail after a minute."""
     deadline = time.monotonic() + 60
@@ -275,6 +283,7 @@ def test_a_request_that_is_cancelled_after_a_candidate_is_no_free_try(enrolled: 
                 if params["stage"] == "listening":
                     end.write(a_word_of(command))
                 if params["stage"] == "speech":
+                    until(lambda: unread(end) == 0)  # what is left of the word is a word of its own later on
                     until(lambda: other.call("lockout.show", user="ada")["failures"] == 1)
                     raise ConnectionError
 
@@ -418,6 +427,17 @@ def test_reload_with_a_damaged_card_keeps_the_models(
     assert "the former settings and models stay" in enrolled.said()
 
 
+def test_thirty_signals_to_reload_are_two_reloads_at_most(enrolled: Running) -> None:
+    before = enrolled.said().count(": reloaded")
+    for _ in range(30):
+        enrolled.signal(signal.SIGHUP)
+        time.sleep(0.005)
+    with enrolled.client() as client:
+        client.call("status")  # behind the last signal
+        client.call("reload")
+    assert 1 <= enrolled.said().count(": reloaded") - before <= 4
+
+
 def test_hostile_clients_do_not_keep_honest_ones_waiting(enrolled: Running) -> None:
     hostile = []
     for data in (
@@ -481,6 +501,14 @@ def test_an_ordinary_uid_is_told_no_more_than_it_may_know(enrolled: Running, tmp
         shutil.rmtree(folder)
 
 
+def _refusal(client: Client, method: str, /, **params: object) -> tuple[Fault, str]:
+    try:
+        client.call(method, **params)
+    except RemoteError as error:
+        return error.fault, str(error)
+    raise AssertionError(f"{method} was allowed")
+
+
 def _as_uid(uid: int, path: Path, write: int) -> int:
     """What a client of ``uid`` hears, checked in a process of its own."""
     try:
@@ -503,6 +531,9 @@ def _as_uid(uid: int, path: Path, write: int) -> int:
                     else:
                         raise AssertionError(f"{method} was allowed")
             assert len(messages) == 1, "an unknown user is not told from a forbidden one"
+            for more in ({}, {"replace": True}, {"renew": True}):
+                heard = {_refusal(client, "enrol", user=user, audio=True, **more) for user in ("ada", "somebody")}
+                assert len(heard) == 1, "nor is a name that is taken from one that is free"
             for method in ("metrics", "reload"):
                 try:
                     client.call(method)
