@@ -19,10 +19,10 @@ from voiceid.scoring.policy import not_enrolled
 from voiceid.service.attempt import Attempt, Candidate
 from voiceid.service.audit import Audit, StreamLog
 from voiceid.service.ceremonies import Ceremonies
+from voiceid.service.fields import MAX_HANDING_SECONDS
 from voiceid.service.judge import Answer, Judge
 from voiceid.service.lockout import Lockout
 from voiceid.service.lockout_state import DISABLED_AT, LockoutState
-from voiceid.service.methods import MAX_HANDING_SECONDS
 from voiceid.service.metrics import Metrics
 from voiceid.service.peers import Peer
 from voiceid.service.session import Arming

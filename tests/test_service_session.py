@@ -7,7 +7,7 @@ import asyncio
 import numpy as np
 import pytest
 
-from voiceid.service.methods import MAX_CHUNK, MAX_HANDED_SECONDS
+from voiceid.service.fields import MAX_CHUNK, MAX_HANDED_SECONDS
 from voiceid.service.protocol import RequestError
 from voiceid.service.schema import Fault
 from voiceid.service.session import Arming, CaptureSession

@@ -32,6 +32,7 @@ class Running:
         self.socket, self.vault, self.log = folder / "s" / "v.sock", folder / "vault", folder / "log"
         self.config, self.recording = folder / "config.toml", folder / "microphone.wav"
         self.settings, self.environment = settings, environment or {}
+        self.activation = f'kind = "file"\nfile = "{self.recording}"'
         self.launcher: tuple[str, ...] = ()
         """What the command is started by."""
         self.process: subprocess.Popen[bytes] | None = None
@@ -39,7 +40,7 @@ class Running:
     def configure(self) -> None:
         """Write the configuration file."""
         self.config.write_text(
-            f'[paths]\nvault = "{self.vault}"\n[activation]\nkind = "file"\nfile = "{self.recording}"\n'
+            f'[paths]\nvault = "{self.vault}"\n[activation]\n{self.activation}\n'
             f'[service]\nsocket = "{self.socket}"\n{self.settings}\n',
             "utf-8",
         )

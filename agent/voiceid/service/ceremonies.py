@@ -21,9 +21,9 @@ from voiceid.service.connection import Call, Connection
 from voiceid.service.detail import detail_of
 from voiceid.service.ear import Heard
 from voiceid.service.even_time import even_out
+from voiceid.service.fields import MAX_HANDING_SECONDS
 from voiceid.service.hearing import Hearing
 from voiceid.service.judge import Judge, Verdict
-from voiceid.service.methods import MAX_HANDING_SECONDS
 from voiceid.service.metrics import Metrics
 from voiceid.service.permissions import not_permitted
 from voiceid.service.protocol import RequestError

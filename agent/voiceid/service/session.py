@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from voiceid.service.methods import MAX_HANDED_SECONDS
+from voiceid.service.fields import MAX_HANDED_SECONDS
 from voiceid.service.protocol import RequestError
 from voiceid.service.schema import Fault
 from voiceid.service.turns import Turns
