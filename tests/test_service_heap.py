@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from voiceid.service import heap
+from voiceid.service.daemon import Daemon
 
 FRAGMENTED = """
 import numpy, pathlib
@@ -36,3 +39,16 @@ def test_buffers_below_one_that_stays_are_given_back():
 def test_a_library_that_cannot_is_left_alone(monkeypatch):
     monkeypatch.setattr(heap, "_LIBRARY", object())
     heap.trim_heap()
+
+
+def test_the_daemon_gives_back_whenever_it_looks_at_its_health():
+    asked = []
+
+    async def run(function):
+        asked.append(function)
+
+    daemon = Daemon.__new__(Daemon)
+    daemon._hearing = SimpleNamespace(ear=SimpleNamespace(alive=True))
+    daemon._notifier = SimpleNamespace(watchdog_seconds=None)
+    daemon._ceremonies, daemon._storage = SimpleNamespace(score=run), SimpleNamespace(run=run)
+    assert asyncio.run(daemon._healthy()) and asked[0] is heap.trim_heap

@@ -29,8 +29,8 @@ from voiceid.types import Samples
 
 WARM_UP = 5.0
 """Seconds of the same load before memory is looked at: buffers and caches have their size then."""
-SETTLE = 60.0
-"""Seconds within which the daemon must have let go of all clients."""
+SETTLE = 300.0
+"""Seconds within which the daemon must have let go of all clients; a busy machine is no failure."""
 GROWTH_MIB = 5.0
 """Growth of resident memory that counts as a leak."""
 COMMANDS = 5
