@@ -83,7 +83,7 @@ def _check(path: Path) -> None:
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:
-        raise AudioError(f"{path}: no such recording or pipe") from None
+        raise AudioError(f"{path}: no such recording or pipe; make it, or name another") from None
     except OSError as error:  # as of a name that is too long to exist
         raise AudioError(f"{path}: cannot be read ({error.strerror})") from error
     if stat.S_ISDIR(mode):

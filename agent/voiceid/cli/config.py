@@ -48,7 +48,7 @@ def _check_activation(settings: Settings) -> None:
         try:
             FileSource(settings.activation.file)
         except AudioError as error:
-            raise SettingsError(f"[activation] file: {error}; make it, or choose another kind") from error
+            raise SettingsError(f"[activation] file: {error}") from error
 
 
 def _source(ctx: typer.Context) -> str:
