@@ -23,7 +23,6 @@ from voiceid.benchmark.served import Served, Usage
 from voiceid.benchmark.service import enrol
 from voiceid.benchmark.speech import collect_speech
 from voiceid.errors import ServiceError
-from voiceid.service.daemon import TICK
 from voiceid.settings import Settings
 from voiceid.types import Samples
 
@@ -156,7 +155,12 @@ def _settled(served: Served) -> Usage:
             if time.monotonic() > deadline:
                 raise ServiceError(f"clients are still counted {SETTLE:.0f} s after they went")
             time.sleep(0.2)
-    time.sleep(TICK + 1)
+    for _ in range(2):  # at least one whole round of the daemon's looks at itself, which end with the metrics
+        written = served.metrics.stat().st_mtime_ns
+        while served.metrics.stat().st_mtime_ns == written:
+            if time.monotonic() > deadline:
+                raise ServiceError(f"the daemon wrote no metrics for {SETTLE:.0f} s")
+            time.sleep(0.2)
     return _usage(served)
 
 
