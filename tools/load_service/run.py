@@ -26,8 +26,8 @@ from voiceid.errors import ServiceError
 from voiceid.settings import Settings
 from voiceid.types import Samples
 
-WARM_UP = 5.0
-"""Seconds of the same load before memory is looked at: buffers and caches have their size then."""
+WARM_UP = 20.0
+"""Seconds of the same load, if it is no shorter, before memory is looked at: buffers and caches have their size then."""
 SETTLE = 300.0
 """Seconds within which the daemon must have let go of all clients; a busy machine is no failure."""
 GROWTH_MIB = 5.0
@@ -81,7 +81,8 @@ def run_load(settings: Settings, files: Sequence[Path], *, clients: int, hostile
         with served.client() as client:
             enrol(client, files)
         first = _usage(served)
-        asyncio.run(_load(served, feeder, commands, Tally(), clients=clients, hostile=hostile, seconds=WARM_UP))
+        warm_up = min(WARM_UP, seconds)
+        asyncio.run(_load(served, feeder, commands, Tally(), clients=clients, hostile=hostile, seconds=warm_up))
         warm = _settled(served)
         asyncio.run(_load(served, feeder, commands, tally, clients=clients, hostile=hostile, seconds=seconds))
         last = _settled(served)
