@@ -27,11 +27,11 @@ from voiceid.settings import Settings
 from voiceid.types import Samples
 
 WARM_UP = 20.0
-"""Seconds of the same load, if it is no shorter, before memory is looked at: buffers and caches have their size then."""
+"""Seconds of the same load, if it is no shorter, before memory is looked at: buffers have their size then."""
 SETTLE = 300.0
 """Seconds within which the daemon must have let go of all clients; a busy machine is no failure."""
-GROWTH_MIB = 5.0
-"""Growth of resident memory that counts as a leak."""
+GROWTH_MIB = 8.0
+"""Growth of resident memory that counts as a leak: more than it varies by from one look to the next."""
 COMMANDS = 5
 
 
