@@ -342,7 +342,7 @@ def test_a_backup_is_not_written_over_what_it_is_made_of(home: Path) -> None:
     (home / "link").symlink_to(key)
     for file in (key, home / "link", home / "vault" / "users" / "a.backup"):
         made = voiceid("backup", "create", file, "--overwrite", "--vault", home / "vault", *phrase)
-        assert made.code is ExitCode.BACKUP and "write the backup elsewhere" in made.err
+        assert made.code is ExitCode.USAGE and "write to another file" in made.err
     assert key.read_bytes() == before and not (home / "vault" / "users" / "a.backup").exists()
 
 
