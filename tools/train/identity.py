@@ -1,9 +1,9 @@
 """Train the identity model: a narrow ResCNN that learns CAM++'s speaker space, and to tell the labelled speakers apart.
 
 Every batch holds crops of one random length, 1 to 2.9 s, mostly augmented, and asks for what the teacher made of the
-clean crop. Four losses: the cosine distance to the teacher's centred embedding, the difference of the similarities
-within the batch, that of the frames which the teacher pools (through a linear layer that is thrown away), and, from a
-later step on, additive angular margin softmax over the labelled speakers (Deng et al., 2019).
+clean crop. Three losses: the cosine distance to the teacher's centred embedding, the difference of the similarities
+within the batch, and that of the frames which the teacher pools, through a linear layer that is thrown away. A fourth,
+additive angular margin softmax over the labelled speakers (Deng et al., 2019), can join in.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ class Recipe:
     weight_decay: float = 1e-4
     relational: float = 2.0
     frames: float = 0.5
-    margin_weight: float = 0.1
+    margin_weight: float = 0.0
+    """Zero: the margin pulled the network away from its teacher, and unseen speakers closer together."""
     margin: float = 0.2
     margin_scale: float = 24.0
     margin_from: float = 0.5
@@ -94,13 +95,17 @@ class Lessons:
     def draw(self, count: int, blocks: int, rng: np.random.Generator) -> tuple[NDArray[np.int64], Crops, Crops]:
         """``count`` lessons, of each ``blocks`` blocks: samples (n, s) and standardised frames (n, blocks, 512)."""
         chosen = rng.integers(len(self.targets), size=count)
-        crops = np.empty((count, blocks * BLOCK), np.float32)
-        frames = np.empty((count, blocks, HEARD), np.float32)
+        return chosen, *self.crops(chosen, blocks, rng)
+
+    def crops(self, chosen: NDArray[np.int64], blocks: int, rng: np.random.Generator) -> tuple[Crops, Crops]:
+        """Of each of the ``chosen`` lessons ``blocks`` blocks anywhere: samples (n, s) and frames (n, blocks, 512)."""
+        crops = np.empty((len(chosen), blocks * BLOCK), np.float32)
+        frames = np.empty((len(chosen), blocks, HEARD), np.float32)
         for row, (shard, place) in enumerate(zip(*divmod(chosen, SHARD), strict=True)):
             start = int(rng.integers(BLOCKS - blocks + 1))
             crops[row] = self.audio[shard][place, start * BLOCK : (start + blocks) * BLOCK]
             frames[row] = self.frames[shard][place, start : start + blocks]
-        return chosen, crops / 32768, (frames - self.frame_mean) / self.frame_deviation
+        return crops / 32768, (frames - self.frame_mean) / self.frame_deviation
 
 
 class MarginHead(nn.Module):
@@ -178,7 +183,7 @@ class Trainer:
         loss = distance + recipe.relational * relations + recipe.frames * missed
         losses = {"distance": distance.item(), "relations": relations.item(), "frames": missed.item()}
         known = labels >= 0
-        if share >= recipe.margin_from and bool(known.any()):
+        if recipe.margin_weight and share >= recipe.margin_from and bool(known.any()):
             margin = self.head(embeddings[known], labels[known])
             loss = loss + recipe.margin_weight * margin
             losses["margin"] = margin.item()
@@ -240,11 +245,17 @@ class Trainer:
 
 
 def load_network(checkpoint: Path) -> tuple[DeepSpeaker, dict[str, Any]]:
-    """The averaged network of a checkpoint, ready to embed, and the rest of the checkpoint."""
+    """The averaged network of a checkpoint, ready to embed, and the rest of the checkpoint.
+
+    The map of :mod:`tools.train.within_speakers`, where there is one, is part of its last layer.
+    """
     state: dict[str, Any] = torch.load(checkpoint, map_location="cpu", weights_only=True)
     network = DeepSpeaker(Shape(**{**state["shape"], "channels": tuple(state["shape"]["channels"])}))
     prefix = "module."
     averaged = {k.removeprefix(prefix): v for k, v in state["average"].items() if k.startswith(prefix)}
+    if "within" in state:
+        for name in ("affine.weight", "affine.bias"):
+            averaged[name] = state["within"] @ averaged[name]
     network.load_state_dict(averaged)
     return network.eval(), state
 

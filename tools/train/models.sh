@@ -36,7 +36,8 @@ for seed in 2 3 4 5 6; do
 done
 banks=(corpus corpus corpus-moved{2,3,4,5,6} kokoro)
 step tools.train.data.lessons train --banks "${banks[@]}" --device "$device"
-step tools.train.identity main --steps 24000 --margin-weight 0.05 --margin-from 0.6 --device "$device"
+step tools.train.identity main --steps 24000 --device "$device"
+step tools.train.within_speakers "$cache/identity/runs/main/checkpoint.pt"
 step tools.train.identity_card "$cache/identity/runs/main/checkpoint.pt"
 step tools.train.consistency
 
