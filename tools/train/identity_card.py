@@ -72,7 +72,8 @@ def draft(network_file: str, state: dict[str, Any], parameters: int, hours: str)
         version="1.0.0",
         description=(
             f"Deep speaker ResCNN of {channels} channels ({parameters / 1e6:.2f} M parameters) on log-mel input, "
-            "mean and deviation over time, distilled from CAM++; 192-dimensional embedding; adaptive S-norm"
+            "mean and deviation over time, distilled from CAM++ frame by frame, levelled within speakers; "
+            "192-dimensional embedding; adaptive S-norm"
         ),
         file=network_file,
         sha256="",
@@ -89,7 +90,7 @@ def draft(network_file: str, state: dict[str, Any], parameters: int, hours: str)
             TrainingData(
                 "corpus, class A and A* bona fide speech of the training split", "CC BY 4.0, CC0, MIT, ...", hours
             ),
-            TrainingData("CAM++ embeddings of that speech (teacher)", "Apache-2.0", "one a clip"),
+            TrainingData("CAM++ embeddings and frames of that speech (teacher)", "Apache-2.0", "of every lesson"),
             TrainingData("Kokoro synthetic voices", "Apache-2.0", "see the command"),
         ],
         metrics={},
@@ -182,8 +183,7 @@ def main() -> None:
     command = f"python -m tools.train.identity {options.checkpoint.parent.name}"
     if run:
         recipe = run["recipe"]
-        command += f" --banks {' '.join(run['banks'])} --steps {recipe['steps']} --rate {recipe['rate']}"
-        command += f" --margin-weight {recipe['margin_weight']} --margin-from {recipe['margin_from']}"
+        command += f" --lessons {run['lessons']} --steps {recipe['steps']} --rate {recipe['rate']}"
         command += f" --start-from {run['start_from']}" if run.get("start_from") else ""
     card = replace(card, version=options.version, command=command)
 

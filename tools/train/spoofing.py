@@ -22,15 +22,12 @@ from torch.nn import functional as F
 from tqdm import tqdm
 
 from tools.train.data.attacks.cache import spoofing_cache
-from tools.train.data.channel import WIDE_RATES, through_rate
 from tools.train.data.spoofing import Window, read_shard, shard_folder
 from tools.train.metrics import eer
 from tools.train.networks.aasist import SAMPLES, SHAPES, Aasist
 from voiceid.types import SAMPLE_RATE
 
 AVERAGE_DECAY = 0.995
-PAIRS = 0.5
-"""Weight of the loss of a pair: how much more genuine the original has to look than its copy."""
 WARM_UP = 50
 CHECK_EVERY = 250
 LENGTHS = {"AASIST": SAMPLES, "AASIST-L": SAMPLES, "light": SAMPLES // 2, "wide": SAMPLES // 2}
@@ -81,9 +78,6 @@ class Windows:
         for members, share in groups:
             weights[members] *= share / max(weights[members].sum(), 1e-12)
         self.weights = weights / weights.sum()
-        self.originals = np.maximum.accumulate(np.where(self.labels == 1, np.arange(len(self.labels)), 0))
-        """Of each window the genuine one it was copied from, which lies before its copies; nothing for ``kokoro``."""
-        self.paired = (systems != "kokoro") & (self.labels == 0)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -95,29 +89,17 @@ class Windows:
         return self._samples[shard][index - start].astype(np.float32) / 32_767
 
     def batch(self, size: int, length: int, random: np.random.Generator) -> tuple[Tensor, Tensor]:
-        """``size`` windows, augmented: float32 (b, length), and labels: int64 (b,); genuine ones, then attacks on them.
-
-        Attacks are drawn by weight. A copy faces what it was copied from, any other attack some genuine window, so that
-        the genuine half has the voices, rooms and codecs of the artificial one.
-        """
-        attacks = random.choice(len(self), size // 2, p=self.weights * (self.labels == 0) * 2)
-        others = random.choice(len(self), size // 2, p=self.weights * (self.labels == 1) * 2)
-        chosen = np.concatenate([np.where(self.paired[attacks], self.originals[attacks], others), attacks])
+        """``size`` windows drawn by weight, augmented: float32 (b, length), and their labels: int64 (b,)."""
+        chosen = random.choice(len(self), size, p=self.weights)
         waveforms = np.stack([augmented(self[i], length, random) for i in chosen])
         return torch.from_numpy(waveforms), torch.from_numpy(self.labels[chosen])
 
 
 def augmented(window: NDArray[np.float32], length: int, random: np.random.Generator) -> NDArray[np.float32]:
-    """A stretch of ``length``; some of a second or more repeated, as short utterances are; now and then some noise.
-
-    Every second one is resampled once more: copies were when they were made, and that must not tell them.
-    """
+    """A stretch of ``length``; some of a second or more repeated, as short utterances are; now and then some noise."""
     stretch = min(length, int(random.uniform(SAMPLE_RATE, 2 * SAMPLES)))
     start = int(random.integers(SAMPLES - stretch + 1))
-    window = window[start : start + stretch]
-    if random.random() < 0.5:
-        window = through_rate(window, int(random.choice(WIDE_RATES)), random)
-    window = np.resize(window, length)
+    window = np.resize(window[start : start + stretch], length)
     if random.random() < 0.25:
         window = window + np.float32(10 ** random.uniform(-4, -2.3)) * random.standard_normal(length, np.float32)
     return window
@@ -149,9 +131,7 @@ def train_step(
         bands = masked(model.conv_time(waveforms.to(device)), random)
     with torch.autocast(device.type, torch.bfloat16, enabled=half):
         logits = model.classify(bands)
-    genuine, artificial = (logits[:, 1] - logits[:, 0]).float().chunk(2)
     loss = F.cross_entropy(logits.float(), labels.to(device), label_smoothing=0.02)
-    loss = loss + PAIRS * F.softplus(artificial - genuine).mean()
     optimiser.zero_grad()
     loss.backward()
     torch.nn.utils.clip_grad_norm_(model.parameters(), 5.0)

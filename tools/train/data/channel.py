@@ -43,7 +43,6 @@ OTHER_CODECS = (
     Codec("WAV", "MS_ADPCM", (0.0, 0.0)),
 )
 
-WIDE_RATES, NARROW_RATES = (22_050, 24_000, 32_000, 44_100), (8_000, 11_025, 12_000)
 CLEAN = 0.5
 """Share of windows whose channel is the recording's own."""
 
@@ -63,11 +62,8 @@ def through_codec(samples: Samples, codec: Codec, random: np.random.Generator) -
 
 def resampled(samples: Samples, random: np.random.Generator) -> Samples:
     """The history of another sample rate: through 22.05, 24, 32 or 44.1 kHz, seldom through 8 to 12 kHz."""
-    return through_rate(samples, int(random.choice(WIDE_RATES if random.random() < 0.8 else NARROW_RATES)), random)
-
-
-def through_rate(samples: Samples, rate: int, random: np.random.Generator) -> Samples:
-    """To ``rate`` and back, by a filter of random quality."""
+    wide = random.random() < 0.8
+    rate = int(random.choice([22_050, 24_000, 32_000, 44_100] if wide else [8_000, 11_025, 12_000]))
     quality = str(random.choice(["QQ", "LQ", "MQ", "HQ", "VHQ"]))
     return _fit(soxr.resample(soxr.resample(samples, SAMPLE_RATE, rate), rate, SAMPLE_RATE, quality), len(samples))
 
