@@ -33,6 +33,10 @@ FALSE_ACCEPTS = {"convenience": 0.03, "balanced": 0.01, "strict": 0.003}
 COHORT_SETS = ("ls-train100-1utt",)
 COHORT_BANK = "kokoro"
 COHORT_SECONDS = 4.0
+COHORT_LESSONS = 1500
+"""Crops of the lessons that join the cohort: most of them nobody's voice, a third through codecs."""
+COHORT_SHARDS = 10
+COHORT_TOP = 200
 ROUNDS = 2
 """Enrolments of each development speaker."""
 
@@ -46,7 +50,10 @@ def evaluation_bank(split: str) -> Bank:
 
 
 def make_cohort(model: IdentityModel, path: Path) -> int:
-    """Embed one clip a voice, of licence-A training speakers and synthetic voices, as float16 (N, d); returns N."""
+    """Embed one clip a voice, of licence-A training speakers and synthetic voices, and lessons, as float16 (N, d).
+
+    Returns N.
+    """
     home = cache_folder("identity") / "banks"
     rows: list[Embedding] = []
     for name, sets in (("corpus", COHORT_SETS), (COHORT_BANK, (COHORT_BANK,))):
@@ -58,6 +65,12 @@ def make_cohort(model: IdentityModel, path: Path) -> int:
             if clip.set in sets and clip.speaker not in seen:
                 seen.add(clip.speaker)
                 rows.append(model.embed(bank.samples(clip)[: int(COHORT_SECONDS * SAMPLE_RATE)]))
+    shards = sorted((cache_folder("identity") / "lessons" / "train").glob("*.audio.npy"))
+    rng = np.random.default_rng(0)
+    for shard in rng.permutation(np.array(shards))[:COHORT_SHARDS]:
+        audio = np.load(shard, mmap_mode="r")
+        chosen = rng.permutation(len(audio))[: COHORT_LESSONS // COHORT_SHARDS]
+        rows += [model.embed(audio[i].astype(np.float32) / 32768) for i in chosen]
     np.save(path, np.stack(rows).astype(np.float16))
     return len(rows)
 
@@ -193,7 +206,7 @@ def main() -> None:
         card,
         assets={f"{NAME}{COHORT_SUFFIX}": ""},
         parameters={
-            "cohort_top": min(100, size // 2),
+            "cohort_top": min(COHORT_TOP, size // 2),
             "cohort_size": size,
             "parity_error": error,
             "step": state["step"],
