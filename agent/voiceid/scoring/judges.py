@@ -13,7 +13,7 @@ from voiceid.models.card import Card
 from voiceid.models.store import find_model
 from voiceid.scoring.consistency import ConsistencyParameters, consistency_parameters, consistency_score
 from voiceid.scoring.fusion import FusionModel
-from voiceid.scoring.identity import IdentityModel
+from voiceid.scoring.identity import IdentityModel, direction
 from voiceid.scoring.liveness import LivenessModel
 from voiceid.scoring.spoofing import SpoofingModel
 from voiceid.scoring.voice import Voice, hear
@@ -77,23 +77,22 @@ class Judges:
             sides = self.consistency
             return hear(self.identity, utterance, least_seconds=sides.least_seconds, hop_seconds=sides.hop_seconds)
 
-    def examine(
-        self, utterance: Utterance, voice: Voice, reference: NDArray[np.float32], watch: Stopwatch
-    ) -> Judgement:
-        """Judge a usable ``utterance``, heard as ``voice``, against the enrolled ``reference`` (d,)."""
+    def examine(self, utterance: Utterance, voice: Voice, enrolled: NDArray[np.float32], watch: Stopwatch) -> Judgement:
+        """Judge a usable ``utterance``, heard as ``voice``, against the ``enrolled`` embeddings, (n, d) or (d,)."""
         with watch.stage("identity"):
-            identity = self.identity_score(reference, voice.whole)
+            against = self.identity.against(enrolled)
+            identity = self._identity(against(voice.whole))
         with watch.stage("spoofing"):
             spoofing_windows = self.spoofing.windows(utterance.samples)
             spoofing = self.spoofing_score(self.spoofing.aggregate(spoofing_windows))
         with watch.stage("liveness"):
             liveness = self.liveness_score(self.liveness.score(utterance.samples))
         with watch.stage("consistency"):
-            consistency = self.consistency_score(voice, reference)
+            consistency = self.consistency_score(voice, direction(enrolled))
             shown = tuple(
                 WindowScore(
                     segment,
-                    self.identity_score(reference, window).llr,
+                    self._identity(against(window)).llr,
                     self.spoofing_score(_covering(spoofing_windows, segment)).llr,
                 )
                 for segment, window in zip(voice.segments, voice.windows, strict=True)
@@ -106,9 +105,12 @@ class Judges:
             self.fusion.card.threshold(self.operating_point),
         )
 
-    def identity_score(self, reference: NDArray[np.float32], embedding: NDArray[np.float32]) -> Score:
-        """Calibrated score of ``embedding`` against ``reference``, both (d,) of unit norm."""
-        return _calibrated(self.identity.card, self.identity.score(reference, embedding), self.operating_point)
+    def identity_score(self, enrolled: NDArray[np.float32], embedding: NDArray[np.float32]) -> Score:
+        """Calibrated score of ``embedding`` (d,) against ``enrolled``, (n, d) or (d,), all of unit norm."""
+        return self._identity(self.identity.score(enrolled, embedding))
+
+    def _identity(self, raw: float) -> Score:
+        return _calibrated(self.identity.card, raw, self.operating_point)
 
     def spoofing_score(self, raw: float) -> Score:
         """Calibrated spoofing score."""
