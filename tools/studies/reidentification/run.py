@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +24,7 @@ from tools.studies.reidentification.sweep import SYNTHETIC_SESSIONS, Runs, desig
 from tools.studies.reidentification.synthetic import synthetic_pool
 from tools.studies.reidentification.tables import averages, correlate, read_runs
 from tools.studies.results import finite, write_json
-
-PACKAGES = ("numpy", "scipy", "matplotlib", "voiceid")
+from tools.studies.versions import software
 
 
 def run_study(study: config.Study, apply: Apply = map) -> dict[str, Any]:
@@ -54,7 +51,7 @@ def run_study(study: config.Study, apply: Apply = map) -> dict[str, Any]:
         "failed": list(failed),
         "experiments": {name: summarise(path) for name, path in tables.items()} if drawn else {},
         "figures": [str(path) for path in drawn],
-        "versions": {"python": platform.python_version(), **{name: metadata.version(name) for name in PACKAGES}},
+        "versions": software(),
     }
     write_json(study.output / "summary.json", summary)
     return summary

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from tools.studies.files import digest, kept
+from tools.studies.results import digest, kept
+from tools.studies.versions import cards
 from tools.studies.voiceid.config import Study
 from tools.studies.voiceid.people import choose
 from tools.studies.voiceid.tables import Table
-from tools.studies.voiceid.versions import cards
 from voiceid.benchmark.machine import describe_machine
 from voiceid.benchmark.run import COMMAND_SECONDS, run_benchmark
 from voiceid.benchmark.stages import STAGES

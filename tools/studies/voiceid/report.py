@@ -8,8 +8,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tools.studies.files import write_json
-from tools.studies.results import whole_file
+from tools.studies import versions
+from tools.studies.results import whole_file, write_json
 from tools.studies.voiceid import (
     authentication,
     cost,
@@ -21,7 +21,6 @@ from tools.studies.voiceid import (
     success,
     transform,
     utility,
-    versions,
 )
 from tools.studies.voiceid.config import STEPS, Study
 from tools.studies.voiceid.tables import Table

@@ -31,6 +31,7 @@ PACKAGES = (
     "pocketsphinx",
     "jiwer",
     "matplotlib",
+    "distributed",
 )
 
 
@@ -44,13 +45,17 @@ def cards(models: ModelSettings) -> dict[Role, Card]:
 
 
 def describe(models: ModelSettings) -> dict[str, Any]:
-    """Python, packages, machine, models by role, and the commit of the code ("" outside a checkout)."""
+    """:func:`software`, and the agent's models by role."""
+    return software() | {"models": {role: card_summary(card) for role, card in cards(models).items()}}
+
+
+def software() -> dict[str, Any]:
+    """Python, packages, machine, and the commit of the code ("" outside a checkout)."""
     machine = describe_machine()
     return {
         "python": platform.python_version(),
         "packages": {name: version for name in PACKAGES if (version := _version(name))},
         "machine": f"{machine.cpu}, {machine.cores} cores, {machine.platform}",
-        "models": {role: card_summary(card) for role, card in cards(models).items()},
         "commit": commit(),
     }
 
