@@ -10,8 +10,8 @@ from typing import Any
 
 from tools.evaluation.report import card_summary
 from voiceid.benchmark.machine import describe_machine
-from voiceid.models.card import ROLES, Card, Role
-from voiceid.models.store import find_model
+from voiceid.models.card import Card, Role
+from voiceid.models.store import find_model, references
 from voiceid.settings import ModelSettings
 
 PACKAGES = (
@@ -41,7 +41,7 @@ def cards(models: ModelSettings) -> dict[Role, Card]:
     Raises:
         voiceid.errors.ModelError: one is missing, damaged or of another role.
     """
-    return {role: find_model(getattr(models, role), role).card for role in ROLES}
+    return {role: find_model(name, role).card for role, name in references(models).items()}
 
 
 def describe(models: ModelSettings) -> dict[str, Any]:

@@ -33,6 +33,7 @@ MODULES: dict[str, ModuleType] = dict(
 CAPTIONS = {
     "attack-success": "Table I as a figure; bars are 95 % intervals.",
     "authentication": "Figure 4; bars are standard deviations over enrolments.",
+    "utility": "Table III as a figure; bars are 95 % intervals.",
     "latency": "Table IV as a figure.",
 }
 
