@@ -132,7 +132,10 @@ def make_guard(study: Study, transform: str, test: Study | None, folder: Path, c
             f"a guard needs {least}: raise tests, limit or impostors in its lists"
         )
     scale, offset = fit_calibration(falls.owners, attacked)
-    described = f"{len(falls.owners)} genuine and {len(attacked)} attacked trials of the study in {study.trials.name}"
+    described = (
+        f"{len(falls.owners)} genuine target trials and {len(attacked)} non-target trials attacked by "
+        f"{', '.join(falls.attacked)}"
+    )
     thresholds = {
         point: Threshold(
             scale * threshold_at_bpcer(falls.owners, share) + offset,
@@ -163,7 +166,7 @@ def make_guard(study: Study, transform: str, test: Study | None, folder: Path, c
         window_seconds=None,
         calibration=Calibration(scale, offset, described),
         thresholds=thresholds,
-        training_data=[TrainingData("development split of the corpus", "CC BY 4.0", described)],
+        training_data=[TrainingData("development split of the corpus (LibriSpeech, MLS)", "CC BY 4.0", described)],
         metrics=metrics,
         command=command,
         licence="MIT",
