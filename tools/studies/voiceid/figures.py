@@ -49,9 +49,12 @@ def authentication(result: Mapping[str, Any]) -> Figure:
         means, deviations = (np.array([100 * one[what] for one in found]) for what in ("mean", "sd"))
         places = np.arange(len(names)) + (shift - (len(cards) - 1) / 2) * width
         colour = COLOURS[shift % len(COLOURS)]
-        axes.bar(places, means, width, yerr=deviations, color=colour, label=Path(card).stem, error_kw={"lw": 0.8})
+        bars = axes.bar(
+            places, means, width, yerr=deviations, color=colour, label=Path(card).stem, error_kw={"lw": 0.8}
+        )
+        axes.bar_label(bars, fmt="%.0f", fontsize=8)
     axes.set_xticks(np.arange(len(names)), names, rotation=30, ha="right")
-    axes.set(ylabel="authentication success (%)", ylim=(0, 105))
+    axes.set(ylabel="authentication success (%)", ylim=(0, 110))
     axes.legend(frameon=False)
     return figure
 
@@ -69,7 +72,8 @@ def utility(result: Mapping[str, Any]) -> Figure:
         errors = np.abs(np.array([[100 * bound for bound in one["ci95"]] for one in found]).T - rates)
         places = np.arange(len(names)) + (shift - (len(recognisers) - 1) / 2) * width
         colour = COLOURS[shift % len(COLOURS)]
-        axes.bar(places, rates, width, yerr=errors, color=colour, label=recogniser, error_kw={"lw": 0.8})
+        bars = axes.bar(places, rates, width, yerr=errors, color=colour, label=recogniser, error_kw={"lw": 0.8})
+        axes.bar_label(bars, fmt="%.0f", fontsize=8)
     axes.set_xticks(np.arange(len(names)), names, rotation=30, ha="right")
     axes.set(ylabel="word error rate (%)", ylim=(0, None))
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False)

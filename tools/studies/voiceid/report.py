@@ -74,7 +74,7 @@ def _section(study: Study, name: str, result: dict[str, Any]) -> list[str]:
         for figure, (step, _) in figures.FIGURES.items()
         if step == name
     ]
-    return [page.heading(first.title), page.table(first), *drawn, *map(page.table, rest)]
+    return [page.heading(first.title), page.table(first, titled=False), *drawn, *map(page.table, rest)]
 
 
 def _models(made_with: dict[str, Any]) -> Table:
