@@ -25,6 +25,7 @@ step tools.train.data.attacks.kokoro
 step tools.train.data.attacks.neural
 step tools.train.data.attacks.vocoder upsampling-256 spectral-160 --steps 4000
 step tools.train.data.attacks.vocoder upsampling-160 --steps 2000
+step tools.train.data.attacks.vocoder parallel-200 --steps 4000 --batch 3
 
 # Identity: CAM++ distilled frame by frame; speech moved to other voices counts as further speakers.
 read_speech=(ls-train100-1utt ls-train100-3spk ls-test-clean libritts-yourtts-gt mls-pt-yourtts-gt commonvoice-yourtts-gt
@@ -57,6 +58,10 @@ step tools.train.liveness train
 
 # Fusion of the three.
 step tools.train.fusion
+
+# The guard, for whoever switches it on: thresholds on development speakers, figures on others.
+for study in guard adversarial-short; do step tools.studies.adversarial run "docs/studies/$study.toml"; done
+step tools.studies.adversarial guard docs/studies/guard.toml --transform quantise-8 --test docs/studies/adversarial-short.toml
 
 # Units: phone labels where there are transcripts, contrastive prediction, codebooks.
 phones=$units/phones-train.npz

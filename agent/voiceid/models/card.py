@@ -15,8 +15,10 @@ SCHEMA = 1
 MAX_CARD = 1 << 20
 """Bytes of a card; the longest is a hundredth of it."""
 
-Role = Literal["identity", "spoofing", "liveness", "fusion", "units"]
+Role = Literal["identity", "spoofing", "liveness", "fusion", "units", "guard"]
 ROLES: tuple[Role, ...] = ("identity", "spoofing", "liveness", "fusion", "units")
+"""Roles that are always filled."""
+OPTIONAL_ROLES: tuple[Role, ...] = ("guard",)
 OPERATING_POINTS = ("convenience", "balanced", "strict")
 Dimension = int | str
 
