@@ -15,9 +15,11 @@ SCHEMA = 1
 MAX_CARD = 1 << 20
 """Bytes of a card; the longest is a hundredth of it."""
 
-Role = Literal["identity", "spoofing", "liveness", "fusion", "units", "resynthesis"]
+Role = Literal["identity", "spoofing", "liveness", "fusion", "units", "guard", "resynthesis"]
 ROLES: tuple[Role, ...] = ("identity", "spoofing", "liveness", "fusion", "units")
-"""Those that the pipeline loads; the others only when a command asks for them."""
+"""Roles that are always filled."""
+OPTIONAL_ROLES: tuple[Role, ...] = ("guard",)
+"""Roles of the pipeline that may be left empty; of the others, a command loads the model when it is asked for it."""
 OPERATING_POINTS = ("convenience", "balanced", "strict")
 Dimension = int | str
 
