@@ -15,8 +15,9 @@ SCHEMA = 1
 MAX_CARD = 1 << 20
 """Bytes of a card; the longest is a hundredth of it."""
 
-Role = Literal["identity", "spoofing", "liveness", "fusion", "units"]
+Role = Literal["identity", "spoofing", "liveness", "fusion", "units", "words"]
 ROLES: tuple[Role, ...] = ("identity", "spoofing", "liveness", "fusion", "units")
+"""The roles on a device. The role words is a service provider's, see :mod:`voiceid.understanding`."""
 OPERATING_POINTS = ("convenience", "balanced", "strict")
 Dimension = int | str
 
@@ -69,7 +70,7 @@ class Card:
     outputs: dict[str, list[Any]]
     sample_rate: int
     frontend: str
-    """What the first input is: 'waveform', 'deep-speaker-fbank', 'log-mel', 'void-97', 'llr-3'."""
+    """What the first input is: 'waveform', 'deep-speaker-fbank', 'log-mel', 'void-97', 'llr-3', 'units'."""
     level_dbfs: float | None
     """Level policy the model expects (None: as captured)."""
     min_seconds: float
