@@ -42,7 +42,7 @@ class Match:
     @property
     def fit(self) -> float:
         """Log-likelihood a frame that the grammar costs, at most 0: how well it explains what was said."""
-        return (self.best.score - self.free) / self.frames
+        return min(0.0, self.best.score - self.free) / self.frames
 
 
 class Decoder:

@@ -20,12 +20,12 @@ from tqdm import tqdm
 
 from tools.train import metrics
 from tools.train.cards import write_card
-from tools.train.units_card import LICENCES
 from tools.train.export.words import export
 from tools.train.networks.words import WordNetwork, load_network
 from tools.train.recognizer.data import Recording, plain, prepared, sources, units_of
 from tools.train.recognizer.sentences import draw
 from tools.train.recognizer.synthetic import spoken
+from tools.train.units_card import LICENCES
 from voiceid.models.card import Calibration, Card, Threshold, TrainingData
 from voiceid.models.store import VerifiedModel, find_model
 from voiceid.understanding.decoder import Decoder

@@ -38,7 +38,7 @@ READ = ("ls-test-clean", "ls-train100-3spk", "ls-fakebob-originals", "ls-train10
 WORDS = ("picovoice-wakewords", "precise-community", "speech-commands", "fsdd")
 MOST_OF_A_SET = 600
 """Utterances of single words a set: more teach no more sentences."""
-VARIANTS = {"read": 2, "words": 1, "synthetic": 2}
+VARIANTS = {"read": 2, "words": 1, "synthetic": 1}
 MAX_SECONDS = 20.0
 Frames = NDArray[np.float32]
 

@@ -118,7 +118,7 @@ def train(arguments: argparse.Namespace) -> None:
     torch.set_num_threads(arguments.threads)
     torch.manual_seed(arguments.seed)
     device = torch.device(arguments.device)
-    common = {name: getattr(arguments, name) for name in ("features", "codebook", "units_card", "transcripts")}
+    common = {name: getattr(arguments, name) for name in ("features", "codebook", "units_card", "transcripts", "sets")}
     training = [e for _, found in examples("train", **common, augmented=True) for e in found]
     chosen = {name: found[:: max(1, len(found) // 40)] for name, found in examples("dev", **common, augmented=False)}
     inputs = arguments.codebook if arguments.features == "units" else MEL_BANDS
@@ -219,6 +219,7 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument("--codebook", type=int, choices=(50, 100, 200), default=100)
     result.add_argument("--units-card", default="units", help="name or path of the unit model's card")
     result.add_argument("--transcripts", type=Path, help="texts made by tools.train.transcripts")
+    result.add_argument("--sets", nargs="+", help="only these sets")
     result.add_argument("--width", type=int, default=192, help="channels of the convolutions")
     result.add_argument("--recurrent", type=int, default=160, help="width of the GRU, a direction")
     result.add_argument("--epochs", type=int, default=12, help="over every resumption")
