@@ -59,7 +59,7 @@ class WordNetwork(nn.Module):
         self.context = nn.GRU(width, recurrent, batch_first=True, bidirectional=True)
         self.dropout = nn.Dropout(dropout)
         self.head = nn.Linear(2 * recurrent, FRAMES_A_STEP * LABELS)
-        self.phone_head = nn.Linear(width, FRAMES_A_STEP * (phones + 1)) if phones else None
+        self.phone_head = nn.Linear(width, FRAMES_A_STEP * phones) if phones else None
 
     def forward(self, heard: Tensor) -> Tensor:
         letters, _ = self.both(heard)

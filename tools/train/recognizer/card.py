@@ -22,7 +22,7 @@ from tools.train import metrics
 from tools.train.cards import write_card
 from tools.train.export.words import export
 from tools.train.networks.words import WordNetwork, load_network
-from tools.train.recognizer.data import Recording, plain, prepared, sources, units_of
+from tools.train.recognizer.data import Recording, merged, plain, prepared, sources, units_of
 from tools.train.recognizer.sentences import draw
 from tools.train.recognizer.synthetic import spoken
 from tools.train.units_card import LICENCES
@@ -69,7 +69,7 @@ def trials(network: WordNetwork, model: VerifiedModel, codebook: int) -> Trials:
     result = Trials(([], []), [])
     for grammar, units in tqdm(heard, desc="calibrate"):
         with torch.no_grad():
-            posteriors = network(torch.from_numpy(units.astype(np.int64))[None])[0].numpy()
+            posteriors = network(torch.from_numpy(merged(units)[0].astype(np.int64))[None])[0].numpy()
         for name, decoder in decoders.items():
             match = decoder.decode(posteriors)
             if match is not None:
@@ -152,7 +152,8 @@ def main() -> None:
         description=(
             f"Convolutions and a bidirectional GRU under CTC, from merged units of codebook {codebook} to letters "
             f"({saved['update']} updates, {saved['epochs']:.1f} epochs of {saved['utterances']} augmented utterances); "
-            "phones of the CMU dictionary guided its lower layers. For service providers: no device uses it."
+            "phones of a forced alignment (pocketsphinx, on training speech) guided its convolutions. "
+            "For service providers: no device uses it."
         ),
         file="words.onnx",
         sha256="",

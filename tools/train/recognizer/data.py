@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ from tools.train.data.channel import OPUS_20K, through_codec
 from tools.train.data.corpus import TRAIN_LICENCES, Split, read_index
 from tools.train.data.other_voice import Move, other_voice
 from tools.train.recognizer.files import cache_folder
+from tools.train.recognizer.guidance import Guide
 from tools.train.recognizer.synthetic import spoken
 from voiceid.audio import prepare, read_waveform
 from voiceid.errors import AudioError
@@ -57,6 +59,7 @@ class Prepared:
     """Utterances laid end to end: ``samples`` int16 (n,), utterance i is ``samples[starts[i]:starts[i + 1]]``."""
 
     name: str
+    files: tuple[str, ...]
     texts: tuple[str, ...]
     samples: NDArray[np.int16]
     starts: NDArray[np.int64]
@@ -69,10 +72,11 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """What a network hears, units int16 (T,) or mel float16 (T, 40), and the text."""
+    """What a network hears, units int16 (T,) or mel float16 (T, 40), the text, and phones (T,), -1 where unknown."""
 
     heard: NDArray[np.int16] | NDArray[np.float16]
     text: str
+    phones: NDArray[np.int16] | None = None
 
 
 def plain(text: str) -> str:
@@ -140,6 +144,7 @@ def prepared(name: str, rows: Sequence[Recording], *, augmented: bool) -> Prepar
     if not file.exists():
         augmenter = Augmenter()
         texts: list[str] = []
+        files: list[str] = []
         parts: list[NDArray[np.int16]] = []
         for number, row in enumerate(tqdm(rows, desc=f"prepare {name}", mininterval=5)):
             try:
@@ -151,16 +156,18 @@ def prepared(name: str, rows: Sequence[Recording], *, augmented: bool) -> Prepar
                 heard = augmenter(samples, row.kind, variant, rng) if augmented else samples
                 parts.append((prepare(Waveform(heard, Source.FILE)).samples * 32767).round().astype(np.int16))
                 texts.append(row.text)
+                files.append(f"{row.path.parent.name}/{row.path.name}")
         starts = np.concatenate(([0], np.cumsum([len(part) for part in parts]))).astype(np.int64)
         temporary = file.with_suffix(".tmp.npz")
-        np.savez(temporary, samples=np.concatenate(parts), starts=starts, texts=np.array(texts))
+        np.savez(temporary, samples=np.concatenate(parts), starts=starts, texts=np.array(texts), files=np.array(files))
         temporary.rename(file)
     with np.load(file) as table:
-        return Prepared(file.stem, tuple(table["texts"].tolist()), table["samples"], table["starts"])
+        names = tuple(tuple(table[part].tolist()) for part in ("files", "texts"))
+        return Prepared(file.stem, *names, table["samples"], table["starts"])
 
 
 def units_of(speech: Prepared, tokenizer: Tokenizer, identity: str, codebook: int) -> list[NDArray[np.int16]]:
-    """Merged units of every utterance, from the cache of this unit model where they are there."""
+    """A unit each 10 ms of every utterance, from the cache of this unit model where they are there."""
     file = cache_folder(f"units-{identity[:12]}") / f"{speech.name}.npz"
     if not file.exists():
         heard = [
@@ -173,7 +180,14 @@ def units_of(speech: Prepared, tokenizer: Tokenizer, identity: str, codebook: in
         temporary.rename(file)
     with np.load(file) as table:
         units, ends = table["units"][CODEBOOKS.index(codebook)], np.cumsum(table["lengths"])
-    return [np.array(merge_runs(part.tolist())[0], np.int16) for part in np.split(units, ends[:-1])]
+    return [part.astype(np.int16) for part in np.split(units, ends[:-1])]
+
+
+def merged(units: NDArray[np.int16], phones: NDArray[np.int16] | None = None) -> tuple[NDArray[np.int16], Any]:
+    """Runs as ids, and the phone in the middle of each."""
+    ids, lengths = merge_runs(units.tolist())
+    middles = np.cumsum(lengths) - (np.array(lengths) + 1) // 2
+    return np.array(ids, np.int16), None if phones is None else phones[np.minimum(middles, len(phones) - 1)]
 
 
 def mel_of(samples: Samples) -> NDArray[np.float16]:
@@ -190,22 +204,28 @@ def examples(
     transcripts: Path | None,
     augmented: bool,
     sets: Sequence[str] | None = None,
+    guide: Guide | None = None,
 ) -> Iterator[tuple[str, list[Example]]]:
     """All examples of ``split`` by set (default: all): 'units' of the card ``units_card``, or 'mel'."""
     model = find_model(units_card, "units")
-    tokenizer = Tokenizer(model)
+    tokenizer, identity = Tokenizer(model), str(model.card.parameters["identity"])
     texts = json.loads(transcripts.read_text("utf-8")) if transcripts else {}
     for name, rows in sources(split, texts).items():
         if sets is not None and name not in sets:
             continue
         speech = prepared(name, rows, augmented=augmented)
-        if features == "units":
-            heard: Sequence[NDArray[np.int16] | NDArray[np.float16]] = units_of(
-                speech, tokenizer, str(model.card.parameters["identity"]), codebook
-            )
-        else:
-            heard = [mel_of(speech.utterance(i)) for i in range(len(speech.texts))]
-        yield name, [Example(h, t) for h, t in zip(heard, speech.texts, strict=True) if len(h) > 8 and t]
+        units = units_of(speech, tokenizer, identity, codebook) if features == "units" else []
+        found = []
+        for i, text in enumerate(speech.texts):
+            phones = None if guide is None else guide(speech.files[i], speech.utterance(i))
+            if features == "units":
+                heard, at = merged(units[i], phones)
+                example = Example(heard, text, at)
+            else:
+                example = Example(mel_of(speech.utterance(i)), text, phones)
+            if len(example.heard) > 8:
+                found.append(example)
+        yield name, found
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
 """Train the recogniser: ``python -m tools.train.recognizer.training FOLDER --features units``.
 
-Training resumes from the newest checkpoint in the folder. Letters are the target; phones of the CMU dictionary (inside
-pocketsphinx) guide the lower layer, since sounds generalise better than spellings from few hours of speech.
+Training resumes from the newest checkpoint in the folder. Letters are the target; where a forced alignment names phones
+(``--phones``), they guide the convolutions: sounds generalise better than spellings from few hours of speech.
 """
 
 from __future__ import annotations
@@ -9,80 +9,84 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 from tqdm import tqdm
 
-from tools.train.networks.words import WordNetwork, padded
+from tools.train.networks.words import FRAMES_A_STEP, WordNetwork, padded
+from tools.train.phones import PHONES
 from tools.train.recognizer.data import MEL_BANDS, Example, examples
+from tools.train.recognizer.guidance import Guide
 from tools.train.recognizer.measures import word_errors
-from tools.train.recognizer.pronouncing import PHONES, Pronunciations
 from voiceid.understanding.alphabet import decode, encode
 
 WARM_UP, DECAY = 100, 0.4
-PHONE_WEIGHT = 0.3
+PHONE_WEIGHT = 0.5
 RATE = {"units": 37, "mel": 100}
 """Inputs a second, about."""
-
-
-@dataclass(frozen=True, slots=True)
-class Lesson:
-    """An example ready for the network; ``phones`` is empty where a word is in no dictionary."""
-
-    heard: NDArray[np.int16] | NDArray[np.float16]
-    letters: list[int]
-    phones: list[int]
-
-
-def lessons_of(found: list[Example]) -> list[Lesson]:
-    """``found`` with its targets."""
-    pronounce = Pronunciations()
-    return [Lesson(example.heard, encode(example.text), pronounce(example.text)) for example in found]
 
 
 class Batches:
     """Batches of like length, about ``frames`` inputs each: short before long in the first epoch, then shuffled."""
 
-    def __init__(self, lessons: list[Lesson], frames: int, seed: int) -> None:
-        self._lessons, self._frames, self._seed = lessons, frames, seed
+    def __init__(self, examples: list[Example], frames: int, seed: int) -> None:
+        self._examples, self._frames, self._seed = examples, frames, seed
 
-    def epoch(self, epoch: int) -> list[list[Lesson]]:
+    def epoch(self, epoch: int) -> list[list[Example]]:
         rng = np.random.default_rng((self._seed, epoch))
-        lengths = np.array([len(lesson.heard) for lesson in self._lessons]) * rng.uniform(0.9, 1.1, len(self._lessons))
-        batches: list[list[Lesson]] = [[]]
+        lengths = np.array([len(example.heard) for example in self._examples])
+        lengths = lengths * rng.uniform(0.9, 1.1, len(lengths))
+        batches: list[list[Example]] = [[]]
         for i in np.argsort(lengths):
-            lesson = self._lessons[i]
-            if batches[-1] and (len(batches[-1]) + 1) * len(lesson.heard) > self._frames:
+            example = self._examples[i]
+            if batches[-1] and (len(batches[-1]) + 1) * len(example.heard) > self._frames:
                 batches.append([])
-            batches[-1].append(lesson)
+            batches[-1].append(example)
         return [batches[i] for i in rng.permutation(len(batches))] if epoch else batches
 
 
-def disturbed(heard: NDArray[Any], unknown: int, rng: np.random.Generator) -> Tensor:
-    """What the network hears in training: units replaced, dropped and hidden, or bands and stretches of mel hidden."""
+def disturbed(example: Example, unknown: int, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
+    """What the network hears in training, and phones: units replaced, dropped and hidden, or parts of mel hidden."""
+    heard = example.heard
+    phones = np.full(len(heard), -1) if example.phones is None else example.phones[: len(heard)].astype(np.int64)
+    phones = np.pad(phones, (0, len(heard) - len(phones)), constant_values=-1)
     if heard.ndim == 1:
         units = heard.astype(np.int64)
         replaced = rng.random(len(units)) < 0.04
         units = np.where(replaced, rng.integers(0, unknown, len(units)), units)
-        units = units[rng.random(len(units)) > 0.04]
+        kept = rng.random(len(units)) > 0.04
+        units, phones = units[kept], phones[kept]
         for _ in range(1 + len(units) // 100):
             start = int(rng.integers(0, max(1, len(units))))
             units[start : start + int(rng.integers(0, 8))] = unknown
-        return torch.from_numpy(units)
+        return torch.from_numpy(units), torch.from_numpy(phones)
     mel = heard.astype(np.float32) + rng.normal(0, 0.05) + 0.1 * rng.standard_normal(heard.shape, np.float32)
     low = int(rng.integers(0, MEL_BANDS - 8))
     mel[:, low : low + int(rng.integers(0, 8))] = 0
     for _ in range(1 + len(mel) // 300):
         start = int(rng.integers(0, len(mel)))
         mel[start : start + int(rng.integers(0, 24))] = 0
-    return torch.from_numpy(mel)
+    return torch.from_numpy(mel.astype(np.float32)), torch.from_numpy(phones)
+
+
+def begin_with_phones(network: WordNetwork, training: list[Example]) -> None:
+    """Let every unit's embedding begin with how often it stood for each phone, where a guide names phones."""
+    counts = np.ones((int(network.options["inputs"]) + 1, len(PHONES)))
+    for example in training:
+        if example.phones is not None:
+            known = example.phones >= 0
+            np.add.at(counts, (example.heard[known], example.phones[known]), 1)
+    if counts.sum() == counts.size:
+        return
+    share = np.log(counts / counts.sum(axis=1, keepdims=True))
+    share = (share - share.mean(axis=0)) / share.std(axis=0).clip(1e-3)
+    size = min(len(PHONES), network.front.weight.shape[1])
+    with torch.no_grad():
+        network.front.weight[:, :size] = torch.from_numpy(share[:, :size]).to(network.front.weight)
 
 
 def ctc(log_probabilities: Tensor, frames: Tensor, targets: list[list[int]]) -> Tensor:
@@ -119,10 +123,13 @@ def train(arguments: argparse.Namespace) -> None:
     torch.manual_seed(arguments.seed)
     device = torch.device(arguments.device)
     common = {name: getattr(arguments, name) for name in ("features", "codebook", "units_card", "transcripts", "sets")}
-    training = [e for _, found in examples("train", **common, augmented=True) for e in found]
+    guide = Guide(arguments.phones, arguments.cache) if arguments.phones else None
+    training = [e for _, found in examples("train", **common, augmented=True, guide=guide) for e in found]
     chosen = {name: found[:: max(1, len(found) // 40)] for name, found in examples("dev", **common, augmented=False)}
     inputs = arguments.codebook if arguments.features == "units" else MEL_BANDS
     network = WordNetwork(arguments.features, inputs, arguments.width, arguments.recurrent, len(PHONES)).to(device)
+    if arguments.features == "units":
+        begin_with_phones(network, training)
     optimizer = torch.optim.AdamW(network.parameters(), lr=arguments.rate, weight_decay=1e-3)
     path: Path = arguments.output / "checkpoint.pt"
     arguments.output.mkdir(parents=True, exist_ok=True)
@@ -132,7 +139,7 @@ def train(arguments: argparse.Namespace) -> None:
         network.load_state_dict(saved["network"])
         optimizer.load_state_dict(saved["optimizer"])
         update, spent, history = int(saved["update"]), float(saved["seconds"]), list(saved["history"])
-    batches = Batches(lessons_of(training), round(arguments.seconds * RATE[arguments.features]), arguments.seed)
+    batches = Batches(training, round(arguments.seconds * RATE[arguments.features]), arguments.seed)
     per_epoch = len(batches.epoch(0))
     total = arguments.epochs * per_epoch
     figures: dict[str, float] = {}
@@ -155,7 +162,7 @@ def train(arguments: argparse.Namespace) -> None:
 
     progress = tqdm(total=total, initial=update, unit="update", mininterval=5)
     last = saved_at = time.monotonic()
-    batch_list: list[list[Lesson]] = []
+    batch_list: list[list[Example]] = []
     while update < total:
         epoch, number = divmod(update, per_epoch)
         if number == 0 or not batch_list:
@@ -188,27 +195,35 @@ def train(arguments: argparse.Namespace) -> None:
 def _step(
     network: WordNetwork,
     optimizer: torch.optim.Optimizer,
-    batch: list[Lesson],
+    batch: list[Example],
     rng: np.random.Generator,
     unknown: int,
     device: torch.device,
     arguments: argparse.Namespace,
 ) -> dict[str, float]:
-    heard, lengths = padded([disturbed(lesson.heard, unknown, rng) for lesson in batch], float(unknown))
-    if heard.ndim == 2:
-        heard = heard.long()
+    pairs = [disturbed(example, unknown, rng) for example in batch]
+    heard, lengths = padded([one for one, _ in pairs], unknown)
     with torch.autocast(device.type, torch.bfloat16, enabled=arguments.bf16):
         letters, phones = network.both(heard.to(device))
     frames = network.frames(lengths)
-    loss = guided = ctc(letters, frames, [lesson.letters for lesson in batch])
-    known = [i for i, lesson in enumerate(batch) if lesson.phones]
-    if phones is not None and known:
-        guided = ctc(phones[known], frames[known], [batch[i].phones for i in known])
+    loss = ctc(letters, frames, [encode(example.text) for example in batch])
+    wanted = phones_at_frames(padded([one for _, one in pairs], -1)[0], network.stride, letters.shape[1]).to(device)
+    figures, total = {"letters": float(loss)}, loss
+    if phones is not None and bool((wanted >= 0).any()):
+        guided = F.nll_loss(phones[wanted >= 0], wanted[wanted >= 0])
+        figures["phones"], total = float(guided), loss + PHONE_WEIGHT * guided
     optimizer.zero_grad()
-    ((1 - PHONE_WEIGHT) * loss + PHONE_WEIGHT * guided).backward()
+    total.backward()
     nn.utils.clip_grad_norm_(network.parameters(), 1.0)
     optimizer.step()
-    return {"letters": float(loss), "phones": float(guided)}
+    return figures
+
+
+def phones_at_frames(phones: Tensor, stride: int, frames: int) -> Tensor:
+    """Phones (B, T) of inputs as those of the output frames (B, frames), -1 beyond the end."""
+    at = ((torch.arange(frames) + 0.5) * stride / FRAMES_A_STEP).long()
+    known = phones[:, at.clamp(max=phones.shape[1] - 1)]
+    return torch.where(at < phones.shape[1], known, -1)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -219,6 +234,8 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument("--codebook", type=int, choices=(50, 100, 200), default=100)
     result.add_argument("--units-card", default="units", help="name or path of the unit model's card")
     result.add_argument("--transcripts", type=Path, help="texts made by tools.train.transcripts")
+    result.add_argument("--phones", type=Path, help="phone labels by tools.train.phones, to guide the convolutions")
+    result.add_argument("--cache", type=Path, help="folder of prepared speech of --phones")
     result.add_argument("--sets", nargs="+", help="only these sets")
     result.add_argument("--width", type=int, default=192, help="channels of the convolutions")
     result.add_argument("--recurrent", type=int, default=160, help="width of the GRU, a direction")
