@@ -94,5 +94,6 @@ def test_an_installed_wheel_finds_the_models_inside_itself(installed, tmp_path):
 
 def test_the_wheel_holds_no_tools_and_no_tests(installed):
     assert (installed / "voiceid" / "relying_party").is_dir()
+    assert (installed / "voiceid" / "understanding" / "grammars" / "coffee.toml").is_file()
     assert not (installed / "tools").exists()
     assert not (installed / "tests").exists()

@@ -83,6 +83,7 @@ def measure(options: Options, arguments: argparse.Namespace) -> tuple[dict[str, 
     make = partial(listening, options.card or "words", arguments.units_card, arguments.mel, arguments.whisper)
     heard = each(make, tasks, jobs=options.jobs, account=account, label="words")
     result: dict[str, Any] = {"command": "words", "card": card_summary(recogniser.card), **summarise(heard)}
+    result["recogniser"] = recogniser.card.description
     result["floors"] = floors(result)
     text = describe(result)
     if arguments.page is not None:

@@ -65,8 +65,14 @@ def describe(result: Mapping[str, Any]) -> str:
 
 def page(result: Mapping[str, Any]) -> str:
     """The page ``docs/words.md``."""
-    parts = [INTRODUCTION, "## Word error rates\n", _markdown(WORD_HEADERS, word_rows(result)), READ]
-    parts += ["## Commands\n", _markdown(COMMAND_HEADERS, command_rows(result)), COMMANDS]
+    parts = [
+        INTRODUCTION,
+        f"## Measures\n\nOf the recogniser: {result['recogniser']}\n",
+        "### Word error rates\n",
+        _markdown(WORD_HEADERS, word_rows(result)),
+        READ,
+    ]
+    parts += ["### Commands\n", _markdown(COMMAND_HEADERS, command_rows(result)), COMMANDS]
     for group, systems in result["intents"].items():
         if "units" in systems:
             rows = [
@@ -74,8 +80,8 @@ def page(result: Mapping[str, Any]) -> str:
                  str(systems["units"]["slots"][name]["n"])]
                 for name in systems["units"]["slots"]
             ]  # fmt: skip
-            parts += [f"### Slots: {group}\n", _markdown(("slot", *(SYSTEMS[s] for s in systems), "n"), rows)]
-    parts += ["## In short\n", *_sentences(result), HOW]
+            parts += [f"#### Slots: {group}\n", _markdown(("slot", *(SYSTEMS[s] for s in systems), "n"), rows)]
+    parts += ["### In short\n", *_sentences(result), HOW]
     return "\n".join(parts) + "\n"
 
 

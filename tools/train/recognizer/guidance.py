@@ -6,7 +6,6 @@ labels are moved to where the envelopes agree, and left out where they do not.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +17,8 @@ from voiceid.types import Samples
 HOP = 160
 FARTHEST = 80
 """Frames by which the trimming may differ."""
+LEAST_SHARE = 0.7
+"""Of the longer one that must overlap."""
 LEAST_AGREEMENT = 0.75
 Labels = NDArray[np.int16]
 
@@ -49,20 +50,19 @@ def envelope(samples: Samples) -> NDArray[np.float64]:
     return level
 
 
-def laid_on(labels: Labels, clean: Sequence[float] | NDArray[np.float64], heard: NDArray[np.float64]) -> Labels | None:
+def laid_on(labels: Labels, clean: NDArray[np.float64], heard: NDArray[np.float64]) -> Labels | None:
     """``labels`` of the frames of ``clean`` for those of ``heard``, moved to where the envelopes correlate best."""
-    best, at = LEAST_AGREEMENT, None
-    for shift in range(-FARTHEST, FARTHEST + 1):
-        here, there = max(0, shift), max(0, -shift)
-        count = min(len(heard) - here, len(clean) - there)
-        if count < 20 or count < 0.7 * len(heard):
-            continue
-        agreement = float(np.corrcoef(heard[here : here + count], clean[there : there + count])[0, 1])
-        if agreement > best:
-            best, at = agreement, (here, there, min(count, len(labels) - there))
-    if at is None:
+    both = np.correlate(heard - np.mean(heard), clean - np.mean(clean), "full")
+    shifts = np.arange(len(both)) - (len(clean) - 1)
+    near = np.abs(shifts) <= FARTHEST
+    shift = int(shifts[near][np.argmax(both[near])])
+    here, there = max(0, shift), max(0, -shift)
+    count = min(len(heard) - here, len(clean) - there)
+    if count < LEAST_SHARE * max(len(heard), len(clean)):
         return None
-    here, there, count = at
+    if np.corrcoef(heard[here : here + count], clean[there : there + count])[0, 1] < LEAST_AGREEMENT:
+        return None
+    count = min(count, len(labels) - there)
     result = np.full(len(heard), -1, np.int16)
     result[here : here + count] = labels[there : there + count]
     return result

@@ -208,10 +208,10 @@ def _step(
     frames = network.frames(lengths)
     loss = ctc(letters, frames, [encode(example.text) for example in batch])
     wanted = phones_at_frames(padded([one for _, one in pairs], -1)[0], network.stride, letters.shape[1]).to(device)
-    figures, total = {"letters": float(loss)}, loss
+    figures, total = {"letters": float(loss.detach())}, loss
     if phones is not None and bool((wanted >= 0).any()):
         guided = F.nll_loss(phones[wanted >= 0], wanted[wanted >= 0])
-        figures["phones"], total = float(guided), loss + PHONE_WEIGHT * guided
+        figures["phones"], total = float(guided.detach()), loss + PHONE_WEIGHT * guided
     optimizer.zero_grad()
     total.backward()
     nn.utils.clip_grad_norm_(network.parameters(), 1.0)
