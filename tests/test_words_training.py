@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from pathlib import Path as File
 
 import numpy as np
 import onnxruntime
@@ -16,12 +16,14 @@ import torch
 from tools.train.export.words import export
 from tools.train.networks.words import FRAMES_A_STEP, WordNetwork
 from tools.train.recognizer import training
+from tools.train.recognizer.card import calibrate
 from tools.train.recognizer.data import Example, mel_of, merged, plain
 from tools.train.recognizer.guidance import envelope, laid_on
 from tools.train.recognizer.measures import edits, word_errors
 from tools.train.recognizer.synthetic import HELD_OUT, generate, sentence, spoken
 from tools.train.recognizer.training import Batches, disturbed, parser, phones_at_frames, train
 from voiceid.understanding.alphabet import LABELS
+from voiceid.understanding.decoder import Match, Path
 
 RNG = np.random.default_rng(0)
 
@@ -71,12 +73,12 @@ def test_frames_are_what_the_network_gives(features: str, inputs: int) -> None:
         assert torch.allclose(letters.exp().sum(-1), torch.ones(2, frames), atol=1e-5)
 
 
-def test_the_export_agrees_with_torch(tmp_path: Path) -> None:
+def test_the_export_agrees_with_torch(tmp_path: File) -> None:
     torch.manual_seed(0)
     network = WordNetwork("units", 50, 24, 16, phones=40)
     assert export(network, tmp_path / "words.onnx") < 1e-4
     session = onnxruntime.InferenceSession(str(tmp_path / "words.onnx"), providers=["CPUExecutionProvider"])
-    assert [node.name for node in session.get_outputs()] == ["letters"]
+    assert [(node.name, node.shape) for node in session.get_outputs()] == [("letters", [1, "frames", LABELS])]
 
 
 def test_disturbance_keeps_units_within_the_alphabet_and_mel_in_shape() -> None:
@@ -109,7 +111,7 @@ def test_batches_hold_every_example_once_an_epoch() -> None:
     assert longest[0] < longest[-1]
 
 
-def test_training_learns_resumes_and_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_training_learns_resumes_and_stops(tmp_path: File, monkeypatch: pytest.MonkeyPatch) -> None:
     words = {"cat": [5, 9, 13, 17], "dog": [30, 34, 38, 42], "bed": [60, 64, 68, 72]}
 
     def few(split: str, **_: object) -> list[tuple[str, list[Example]]]:
@@ -129,10 +131,33 @@ def test_training_learns_resumes_and_stops(tmp_path: Path, monkeypatch: pytest.M
     history = json.loads((tmp_path / "history.json").read_text("utf-8"))
     assert history[0]["wer"]["toy"] > 0.5 and history[-1]["wer"]["toy"] < 0.2
     last = torch.load(tmp_path / "checkpoint.pt", weights_only=True)
-    assert len(history) == 45 and last["update"] * 2 == first["update"] * 45 and last["utterances"] == 60
+    assert len(history) == 45 and last["update"] * 2 == first["update"] * 45 and last["sets"] == {"toy": 60}
 
 
-def test_synthetic_speech_resumes_and_keeps_voices_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_confidence_is_calibrated_between_commands_and_others() -> None:
+    rng = np.random.default_rng(0)
+
+    def matches(fit: float, count: int) -> list[Match]:
+        path = Path("order", {}, "brew", 0.0)
+        return [Match(path, -50.0, -100 * float(f), 100) for f in rng.normal(fit, 0.05, count)]
+
+    calibration, thresholds = calibrate(matches(-0.2, 40), matches(-0.5, 200))
+    assert calibration(-0.2) > 0 > calibration(-0.5) and "40 development commands" in calibration.calibration_set
+    values = [thresholds[point].value for point in ("convenience", "balanced", "strict")]
+    assert 0 < values[0] < values[1] < values[2] < 1
+    assert thresholds["balanced"].operating_point.startswith(
+        "5% of 200 other utterances pass for a command, 0.0% of 40"
+    )
+
+
+def test_commands_that_fit_no_better_than_others_cannot_be_calibrated() -> None:
+    path = Path("order", {}, "brew", 0.0)
+    worse, better = ([Match(path, -50.0, 100 * fit, 100) for fit in fits] for fits in ((0.6, 0.7), (0.1, 0.2)))
+    with pytest.raises(SystemExit, match="train for longer"):
+        calibrate(worse, better)
+
+
+def test_synthetic_speech_resumes_and_keeps_voices_apart(tmp_path: File, monkeypatch: pytest.MonkeyPatch) -> None:
     import shutil
 
     if shutil.which("espeak-ng") is None:

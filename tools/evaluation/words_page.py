@@ -115,9 +115,9 @@ def _markdown(headers: tuple[str, ...], rows: list[list[str]]) -> str:
 
 INTRODUCTION = """# From units to words
 
-What a service provider can do with the units that an envelope carries: a recogniser
-([words.json](../models/words.json)) turns units of the default profile (codebook of 100, runs merged, no durations)
-into letters, and a decoder finds the command of a grammar that explains them best. Nothing here runs on the device.
+What a service provider can do with the units that an envelope carries: a recogniser (the card `words`, which
+`make models` makes) turns units of the default profile (codebook of 100, runs merged, no durations) into letters, and
+a decoder finds the command of a grammar that explains them best. Nothing here runs on the device.
 
     voiceid units order.wav --json > order.json
     voiceid understand order.json --grammar coffee --json

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voiceid.models.card import Calibration
-from voiceid.understanding.decoder import Decoder
+from voiceid.understanding.decoder import Decoder, Match
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +37,16 @@ def understand(
     grammar = decoder.graph.grammar
     if match is None:
         return Understanding(grammar, False)
-    lead = match.best.score - match.runner_up
-    confidence = _probability(calibration(match.fit)) * _probability(lead)
+    confidence = confidence_in(match, calibration)
     if confidence < least_confidence:
         return Understanding(grammar, False, confidence=confidence, guess=match.best.text)
     best = match.best
     return Understanding(grammar, True, best.intent, best.slots, best.text, confidence, best.text)
+
+
+def confidence_in(match: Match, calibration: Calibration) -> float:
+    """How sure ``match`` is, see :class:`Understanding`."""
+    return _probability(calibration(match.fit)) * _probability(match.best.score - match.runner_up)
 
 
 def _probability(log_odds: float) -> float:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import onnx
 import onnxruntime
 import torch
 
 from tools.train.networks.words import WordNetwork
+from voiceid.understanding.alphabet import LABELS
 
 
 def export(network: WordNetwork, output: Path) -> float:
@@ -31,6 +33,7 @@ def export(network: WordNetwork, output: Path) -> float:
         opset_version=17,
         dynamo=False,
     )
+    _state_shape(output)
     session = onnxruntime.InferenceSession(str(output), providers=["CPUExecutionProvider"])
     worst = 0.0
     for length in (1, 2, 50, 301):
@@ -41,3 +44,12 @@ def export(network: WordNetwork, output: Path) -> float:
     if worst > 1e-3:
         raise ValueError(f"{output}: probabilities differ from torch by {worst:.1e}")
     return worst
+
+
+def _state_shape(path: Path) -> None:
+    """Write down the output's shape, (1, frames, labels), which the exporter does not see through."""
+    model = onnx.load(path)
+    sizes = model.graph.output[0].type.tensor_type.shape.dim
+    for size, value in ((sizes[0], 1), (sizes[2], LABELS)):
+        size.dim_value = value
+    onnx.save(model, path)

@@ -9,10 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
-from collections import defaultdict
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -28,10 +25,10 @@ from tools.train.recognizer.synthetic import spoken
 from tools.train.units_card import LICENCES
 from voiceid.models.card import Calibration, Card, Threshold, TrainingData
 from voiceid.models.store import VerifiedModel, find_model
-from voiceid.understanding.decoder import Decoder
+from voiceid.understanding.decoder import Decoder, Match
 from voiceid.understanding.grammar import load_grammar, shipped_grammars
 from voiceid.understanding.language import LanguageModel
-from voiceid.understanding.understand import understand
+from voiceid.understanding.understand import confidence_in
 from voiceid.units.tokenizer import Tokenizer
 
 SENTENCES = 60
@@ -47,16 +44,8 @@ SYNTHETIC_LICENCES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Trials:
-    """Fits and confidences of development speech: of a grammar's commands, and of everything else."""
-
-    fits: tuple[list[float], list[float]]
-    posteriors: list[tuple[bool, str, np.ndarray[Any, np.dtype[np.float32]]]]
-
-
-def trials(network: WordNetwork, model: VerifiedModel, codebook: int) -> Trials:
-    """Decode development commands and sentences by every grammar."""
+def trials(network: WordNetwork, model: VerifiedModel, codebook: int) -> tuple[list[Match], list[Match]]:
+    """Development commands and sentences, decoded by every grammar: those of the grammar, and all others."""
     rows = spoken("dev")
     commands = prepared("dev-commands", [Recording(p, plain(r.text), "synthetic") for p, r in rows], augmented=True)
     grammars = [row.grammar for _, row in rows for _ in range(len(commands.texts) // len(rows))]
@@ -66,37 +55,33 @@ def trials(network: WordNetwork, model: VerifiedModel, codebook: int) -> Trials:
     heard = [(g, u) for g, u in zip(grammars, units_of(commands, tokenizer, identity, codebook), strict=True) if g]
     heard += [("", units) for units in units_of(sentences, tokenizer, identity, codebook)]
     decoders = {name: Decoder(load_grammar(name)) for name in shipped_grammars()}
-    result = Trials(([], []), [])
+    result: tuple[list[Match], list[Match]] = ([], [])
     for grammar, units in tqdm(heard, desc="calibrate"):
         with torch.no_grad():
             posteriors = network(torch.from_numpy(merged(units)[0].astype(np.int64))[None])[0].numpy()
         for name, decoder in decoders.items():
             match = decoder.decode(posteriors)
             if match is not None:
-                result.fits[name != grammar].append(match.fit)
-                result.posteriors.append((name == grammar, name, posteriors))
+                result[name != grammar].append(match)
     return result
 
 
-def calibrate(found: Trials) -> tuple[Calibration, dict[str, Threshold]]:
+def calibrate(commands: list[Match], others: list[Match]) -> tuple[Calibration, dict[str, Threshold]]:
     """From fit to log-odds, and the confidences at which few other utterances pass for commands."""
-    positive, negative = found.fits
-    scale, offset = metrics.fit_calibration(positive, negative)
+    scale, offset = metrics.fit_calibration([m.fit for m in commands], [m.fit for m in others])
+    if scale <= 0:
+        raise SystemExit("commands fit their grammar no better than other speech does: train for longer")
     calibration = Calibration(
-        scale, offset, f"{len(positive)} development commands and {len(negative)} other utterances, synthetic and read"
+        scale, offset, f"{len(commands)} development commands and {len(others)} other utterances, synthetic and read"
     )
-    decoders = {name: Decoder(load_grammar(name)) for name in shipped_grammars()}
-    scores: tuple[list[float], list[float]] = ([], [])
-    for right, name, posteriors in found.posteriors:
-        scores[not right].append(understand(posteriors, decoders[name], calibration, 0.0).confidence)
+    right, wrong = (np.array([confidence_in(m, calibration) for m in part]) for part in (commands, others))
     thresholds = {}
     for point, share in FALSE_COMMANDS.items():
-        value = float(np.quantile(scores[1], 1 - share))
-        missed = float(np.mean(np.array(scores[0]) < value))
+        value = float(np.quantile(wrong, 1 - share))
         thresholds[point] = Threshold(
             value,
-            f"{share:.0%} of {len(scores[1])} other utterances pass for a command, {missed:.1%} of {len(scores[0])} "
-            "commands are not understood (development)",
+            f"{share:.0%} of {len(wrong)} other utterances pass for a command, {np.mean(right < value):.1%} of "
+            f"{len(right)} commands are not understood (development)",
         )
     return calibration, thresholds
 
@@ -111,13 +96,14 @@ def language_model(transcripts: dict[str, str]) -> LanguageModel:
     return LanguageModel.learn(texts)
 
 
-def training_data(transcripts: dict[str, str]) -> list[TrainingData]:
+def training_data(sets: dict[str, int]) -> list[TrainingData]:
     """The training speech by set, with licence and amount."""
-    counts: dict[str, int] = defaultdict(int)
-    for name, rows in sources("train", transcripts).items():
-        counts[name] = len(rows)
-    licences = {name: LICENCES.get(name) or SYNTHETIC_LICENCES[name.split("-")[0]] for name in counts}
-    return [TrainingData(name, licences[name], f"{count} utterances") for name, count in sorted(counts.items())]
+    return [
+        TrainingData(
+            name, LICENCES.get(name) or SYNTHETIC_LICENCES[name.split("-")[0]], f"{count} augmented utterances"
+        )
+        for name, count in sorted(sets.items())
+    ]
 
 
 def main() -> None:
@@ -137,7 +123,7 @@ def main() -> None:
     codebook = int(network.options["inputs"])
     units = find_model(arguments.units_card, "units")
     transcripts = json.loads(arguments.transcripts.read_text("utf-8")) if arguments.transcripts else {}
-    calibration, thresholds = calibrate(trials(network, units, codebook))
+    calibration, thresholds = calibrate(*trials(network, units, codebook))
     with tempfile.TemporaryDirectory(dir=arguments.folder) as scratch:
         error = export(network, Path(scratch) / "words.onnx")
         language_model(transcripts).write(Path(scratch) / "words-language.npz")
@@ -151,7 +137,8 @@ def main() -> None:
         version=arguments.version,
         description=(
             f"Convolutions and a bidirectional GRU under CTC, from merged units of codebook {codebook} to letters "
-            f"({saved['update']} updates, {saved['epochs']:.1f} epochs of {saved['utterances']} augmented utterances); "
+            f"({saved['update']} updates, {saved['epochs']:.1f} epochs of {sum(saved['sets'].values())} augmented "
+            "utterances); "
             "phones of a forced alignment (pocketsphinx, on training speech) guided its convolutions. "
             "For service providers: no device uses it."
         ),
@@ -166,7 +153,7 @@ def main() -> None:
         window_seconds=None,
         calibration=calibration,
         thresholds=thresholds,
-        training_data=training_data(transcripts),
+        training_data=training_data(saved["sets"]),
         metrics={key: measured[key] for key in ("wer", "intents") if key in measured} | {"parity_max_error": error},
         command=(
             "python -m tools.train.recognizer.synthetic SYSTEM (hibari, flite, espeak, kokoro); "

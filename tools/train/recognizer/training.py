@@ -124,7 +124,8 @@ def train(arguments: argparse.Namespace) -> None:
     device = torch.device(arguments.device)
     common = {name: getattr(arguments, name) for name in ("features", "codebook", "units_card", "transcripts", "sets")}
     guide = Guide(arguments.phones, arguments.cache) if arguments.phones else None
-    training = [e for _, found in examples("train", **common, augmented=True, guide=guide) for e in found]
+    heard = dict(examples("train", **common, augmented=True, guide=guide))
+    training = [example for found in heard.values() for example in found]
     chosen = {name: found[:: max(1, len(found) // 40)] for name, found in examples("dev", **common, augmented=False)}
     inputs = arguments.codebook if arguments.features == "units" else MEL_BANDS
     network = WordNetwork(arguments.features, inputs, arguments.width, arguments.recurrent, len(PHONES)).to(device)
@@ -153,7 +154,7 @@ def train(arguments: argparse.Namespace) -> None:
             "epochs": update / per_epoch,
             "seconds": spent,
             "history": history,
-            "utterances": len(training),
+            "sets": {name: len(found) for name, found in heard.items()},
             "arguments": {name: str(value) for name, value in vars(arguments).items()},
         }
         temporary = path.with_suffix(".tmp")
