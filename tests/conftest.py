@@ -14,8 +14,13 @@ import pytest
 
 from voiceid.models.store import shipped_folder
 
-# A busy machine is no failure: examples have no deadline.
-hypothesis.settings.register_profile("untimed", parent=hypothesis.settings.default, deadline=None)
+# A busy machine is no failure: examples have no deadline, and may take long to make.
+hypothesis.settings.register_profile(
+    "untimed",
+    parent=hypothesis.settings.default,
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
 hypothesis.settings.load_profile("untimed")
 
 

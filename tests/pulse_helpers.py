@@ -61,6 +61,17 @@ class PulseServer:
                 pytest.skip("PulseAudio does not start here")
             time.sleep(0.1)
 
+    def unplug(self) -> None:
+        """Take the microphone away."""
+        for module in ("module-remap-source", "module-null-sink"):
+            self.control("unload-module", module)
+
+    def plug(self) -> None:
+        """Bring it back."""
+        for module in (self._sink, "module-remap-source master=vmic.monitor source_name=mic"):
+            self.control("load-module", *module.split())
+        self.control("set-default-source", "mic")
+
     def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
         """End the server, if it runs, by ``how``."""
         if self._process is not None:

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import soundfile
 
-from tests.adversarial_helpers import write_identity
+from tests.adversarial_helpers import NARROW, write_identity
+from tools.studies.adversarial import guard
 from tools.studies.adversarial.__main__ import main
 from tools.studies.adversarial.config import read_study
 from tools.studies.adversarial.detect import area_under_roc, detection_rate, equal_error_rate, threshold
 from tools.studies.adversarial.figures import operating_points
-from tools.studies.adversarial.listing import balanced, by_speaker, genuine_trials, recorded_trials
+from tools.studies.adversarial.listing import balanced, by_speaker, genuine_trials, make_list, recorded_trials
 from tools.studies.adversarial.trials import Trial, read_trials, write_trials
 from tools.studies.errors import StudyError
-from tools.train.data.corpus import Item, read_index
+from tools.train.data.corpus import Item, hash_split, read_index
+from voiceid.models.card import read_card
+from voiceid.models.store import find_model
 from voiceid.types import SAMPLE_RATE
 
 TRIALS = (
@@ -206,6 +210,67 @@ def test_a_study_runs_from_one_file_and_resumes(study: Path, capsys: pytest.Capt
     study.write_text(study.read_text().replace("alpha = 1.5", "alpha = 1.0"))
     assert main(["attack", str(study), "--workers", "1"]) == 2
     assert "holds files made with" in capsys.readouterr().err
+
+
+def test_a_guard_is_made_of_a_finished_study(
+    study: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = ["guard", str(study), "--transform", "quantise-7", "--test", str(study), "-o", str(study.parent)]
+    assert main(arguments) == 2
+    assert "detection.json: not a readable result file" in capsys.readouterr().err
+    assert main(["run", str(study), "--workers", "1"]) == 0
+    assert main(arguments) == 2
+    assert "2 genuine target and 6 attacked non-target trials; a guard needs 67 and 8" in capsys.readouterr().err
+    monkeypatch.setattr(guard, "REFUSED", dict.fromkeys(guard.REFUSED, 0.5))
+    monkeypatch.setattr(guard, "LEAST_ATTACKED", 6)
+    assert main(arguments) == 0
+    card = find_model(str(study.parent / "guard.json"), "guard").card
+    assert card.parameters["identity_sha256"] == read_card(study.parent / "card" / "narrow.json").sha256
+    found = card.metrics["test"]["balanced"]
+    assert found["bpcer"]["n"] == 2 and found["bpcer"]["errors"] <= 1
+    assert {name: one["n"] for name, one in found["apcer"].items()} == {"bim-2": 2, "bim-4": 2, "pgd-3": 2}
+    write_identity(study.parent / "card", shape=replace(NARROW, embedding=8))
+    assert main(arguments) == 2
+    assert "measured on another identity model" in capsys.readouterr().err
+
+
+LISTS = """
+[[lists]]
+file = "{folder}/made.txt"
+sets = ["set"]
+split = "{split}"
+enrolment = 1
+tests = 1
+only = "nontarget"
+"""
+
+
+def test_lists_are_made_from_the_studys_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [f"{name}/{i}.wav,set,{name},bonafide,3.0,A" for name in ("ada", "bob", "cyd", "dan") for i in range(3)]
+    (tmp_path / "index.csv").write_text("\n".join(["path,set,speaker,kind,seconds,class", *rows]))
+    splits = {name: hash_split(name) for name in ("ada", "bob", "cyd", "dan")}
+    split = max(set(splits.values()), key=list(splits.values()).count)
+    of_split = {name for name, own in splits.items() if own == split}
+    path = tmp_path / "study.toml"
+    text = STUDY.format(folder=tmp_path, data=tmp_path, card="narrow")
+    path.write_text(text + LISTS.format(folder=tmp_path, split=split))
+    (listing,) = read_study(path).lists
+    make_list(tmp_path / "index.csv", listing)
+    made = read_trials(tmp_path / "made.txt")
+    assert not any(trial.target for trial in made)
+    assert {trial.test.split("/")[0] for trial in made} == of_split
+    assert f"0 target and {len(of_split)} non-target trials" in capsys.readouterr().out
+    with pytest.raises(StudyError, match="no such index"):
+        make_list(tmp_path / "absent.csv", listing)
+    path.write_text(text + LISTS.format(folder=tmp_path, split=split).replace("tests = 1", "tests = 0"))
+    with pytest.raises(StudyError, match="numbers at least 1"):
+        read_study(path)
+
+
+@pytest.mark.parametrize("name", ["adversarial", "adversarial-short", "guard"])
+def test_the_documented_studies_can_be_read(name: str) -> None:
+    study = read_study(Path(__file__).parents[1] / "docs" / "studies" / f"{name}.toml")
+    assert {study.trials} <= {one.file for one in study.lists} or not study.lists
 
 
 def test_recordings_that_cannot_be_used_are_named(study: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from pathlib import Path
 
@@ -342,7 +343,7 @@ def test_a_backup_is_not_written_over_what_it_is_made_of(home: Path) -> None:
     (home / "link").symlink_to(key)
     for file in (key, home / "link", home / "vault" / "users" / "a.backup"):
         made = voiceid("backup", "create", file, "--overwrite", "--vault", home / "vault", *phrase)
-        assert made.code is ExitCode.BACKUP and "write the backup elsewhere" in made.err
+        assert made.code is ExitCode.USAGE and "write to another file" in made.err
     assert key.read_bytes() == before and not (home / "vault" / "users" / "a.backup").exists()
 
 
@@ -359,13 +360,16 @@ def test_owners_that_are_not_there_twice_or_no_number_are_refused(home: Path) ->
 
 
 def test_a_login_of_this_machine_goes_to_no_other_uid_unasked(home: Path) -> None:
-    Vault.open(home / "vault", load_device_key(home / "vault" / "device.key")).save_template(make_template("daemon"))
+    other = os.getuid() + 1000
+    Vault.open(home / "vault", load_device_key(home / "vault" / "device.key")).save_template(
+        make_template("daemon", owner_uid=other)
+    )
     file, phrase = home / "a.backup", ("--passphrase-file", home / "phrase")
     assert voiceid("backup", "create", file, "--vault", home / "vault", *phrase).code is ExitCode.ACCEPTED
     there = ("--vault", home / "new")
     refused = voiceid("backup", "restore", file, *there, *phrase)
-    assert refused.code is ExitCode.BACKUP and "--owner 1000=NEW" in refused.err and not (home / "new").exists()
-    told = voiceid("backup", "restore", file, *there, *phrase, "--owner", "1000=1000", "--json")
+    assert refused.code is ExitCode.BACKUP and f"--owner {other}=NEW" in refused.err and not (home / "new").exists()
+    told = voiceid("backup", "restore", file, *there, *phrase, "--owner", f"{other}={other}", "--json")
     assert told.code is ExitCode.ACCEPTED and told.json["new"] == ["Ada", "daemon"]
 
 

@@ -55,6 +55,8 @@ def test_the_documented_settings_are_those_of_the_program() -> None:
         ('kind = "file"\nfile = "/no/such.wav"\n', "/no/such.wav: no such recording or pipe; make it"),
         (f'kind = "file"\nfile = "/{"x" * 300}"\n', "File name too long"),
         ('kind = "file"\n', "needs file"),
+        ('kind = "voice"\nfile = "/"\n', "/: is a folder"),
+        ('kind = "push_to_talk"\nfile = "/dev/null"\n', "neither a recording nor a pipe"),
     ],
 )
 def test_check_looks_at_the_recording_that_takes_the_microphones_place(tmp_path: Path, text: str, problem: str) -> None:

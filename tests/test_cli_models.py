@@ -40,9 +40,9 @@ def test_list_shows_every_role_in_use(models: Path) -> None:
 
 def test_the_error_rate_is_shown_with_its_condition(models: Path) -> None:
     edit(models / "liveness.json", metrics={"n": 3, "development": {"3 s": {"eer": 0.0425}, "whole": {"eer": 0.01}}})
-    assert "4.2% (development, 3 s)" in voiceid("models", "list").out
+    assert "4.2% (simulated replay, development, 3 s)" in voiceid("models", "list").out
     edit(models / "liveness.json", metrics={"eer": 0.5})
-    assert "50.0% " in voiceid("models", "list").out
+    assert "50.0% (simulated replay)" in voiceid("models", "list").out
 
 
 def test_sound_models_verify(models: Path) -> None:

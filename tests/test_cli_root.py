@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import json
 import os
 import subprocess
@@ -58,6 +59,21 @@ def test_every_command_has_help_with_its_summary_and_the_global_options(name: st
 
 def test_version() -> None:
     assert voiceid("--version").out.strip() == f"voiceid {__version__}"
+
+
+@pytest.mark.parametrize("command", ["verify", "enroll", "authenticate"])
+def test_help_fills_the_lines_of_its_paragraphs_and_keeps_examples_together(command: str) -> None:
+    lines = [line.strip() for line in run_process(command, "--help", COLUMNS="80").stdout.splitlines()]
+    assert max(map(len, lines)) <= 80
+    first = next(i for i, line in enumerate(lines) if line.startswith("Example"))
+    for line, following in itertools.pairwise(lines[2:first]):
+        assert not (line and following) or len(line) + 1 + len(following.split()[0]) > 77, "a line that ends too early"
+    assert lines[first + 1].startswith(f"voiceid {command} ")
+
+
+def test_runs_as_a_module_too() -> None:
+    ran = subprocess.run([sys.executable, "-m", "voiceid", "--version"], capture_output=True, text=True, check=True)
+    assert ran.stdout.startswith("voiceid ")
 
 
 def test_no_argument_shows_help_and_is_a_usage_error() -> None:

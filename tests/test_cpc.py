@@ -5,9 +5,19 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from tools.train.codebook import linear, standard  # noqa: E402
+from tools.train.codebook import discriminants, linear, standard  # noqa: E402
 from tools.train.export.units import export  # noqa: E402
-from tools.train.networks.cpc import CPC, HOP, LEFT, RECEPTIVE, Criterion, load_checkpoint  # noqa: E402
+from tools.train.networks.cpc import CPC, Criterion, load_checkpoint  # noqa: E402
+from tools.train.networks.mel_encoder import (  # noqa: E402
+    BANDS,
+    FLOOR,
+    HOP,
+    LEFT,
+    RECEPTIVE,
+    MelEncoder,
+    Perturber,
+    triangles,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -40,7 +50,7 @@ def test_checkpoints_of_the_published_structure_load(tmp_path, width, layers, ke
     path = tmp_path / "cpc.pt"
     torch.save({key: state, "config": {"hiddenEncoder": width, "nLevelsGRU": layers}}, path)
     model, _ = load_checkpoint(path)
-    assert model.options == {"width": width, "context": width, "layers": layers}
+    assert model.options == {"width": width, "context": width, "layers": layers, "front": "convolutions"}
     assert set(model.state_dict()) == set(state)
     samples = 0.1 * torch.randn(1, 1600, generator=torch.Generator().manual_seed(2))
     with torch.no_grad():
@@ -102,12 +112,74 @@ def test_linear_scores_choose_the_nearest_centroid():
     np.testing.assert_array_equal(chosen, distance.argmin(1))
 
 
-def test_export_agrees_with_torch(tmp_path):
+def test_strict_discriminants_leave_out_where_speakers_differ():
+    rng = np.random.default_rng(0)
+    phones, speakers = rng.integers(0, 3, 3000), rng.integers(0, 20, 3000)
+    x = rng.normal(0, 1, (3000, 4)).astype("f")
+    x[:, 0] += 3.0 * phones
+    x[:, 1] += 4.0 * (phones == 1)
+    x[:, 1] += rng.normal(0, 3, 20)[speakers]  # tells phones apart, but speakers more
+    blind, _ = discriminants(x, phones, speakers, 2, 0.0)
+    strict, offset = discriminants(x, phones, speakers, 2, 100.0)
+    share = [np.square(matrix[1]).sum() / np.square(matrix).sum() for matrix in (blind, strict)]
+    assert share[1] < 0.01 < share[0]
+    np.testing.assert_allclose((x @ strict + offset).mean(axis=0), 0, atol=1e-3)
+
+
+def test_the_second_shape_hears_a_stream_as_it_hears_the_whole():
+    torch.manual_seed(0)
+    model = CPC(16, 24, front="mel").eval()
+    samples = 0.1 * torch.randn(1, LEFT + 40 * HOP + RECEPTIVE)
+    blocks, state = [], None
+    with torch.no_grad():
+        whole, encoded, _ = model(samples[:, : RECEPTIVE + 39 * HOP], padded=False)
+        for start in range(0, 40, 8):
+            part = samples[:, start * HOP : start * HOP + RECEPTIVE + 7 * HOP]
+            context, _, state = model(part, state, padded=False)
+            blocks.append(context)
+    assert whole.shape == (1, 40, model.gAR.dimensions) and encoded.shape == (1, 40, 16)
+    torch.testing.assert_close(torch.cat(blocks, dim=1), whole, atol=1e-5, rtol=1e-5)
+
+
+def test_a_checkpoint_of_the_second_shape_loads(tmp_path):
+    model = CPC(16, 24, front="mel")
+    torch.save({"gEncoder": model.state_dict()}, tmp_path / "cpc.pt")
+    loaded, _ = load_checkpoint(tmp_path / "cpc.pt")
+    assert loaded.options == model.options
+    torch.testing.assert_close(loaded.state_dict(), model.state_dict())
+
+
+def test_log_mel_of_a_tone_and_of_silence():
+    encoder = MelEncoder(4)
+    time = torch.arange(RECEPTIVE + 9 * HOP) / 16_000
+    tone = encoder.log_mel(0.1 * torch.sin(2 * torch.pi * 1000 * time)[None])
+    assert tone.shape == (1, 10, BANDS)
+    middles = (triangles().T @ torch.arange(257.0)) / triangles().sum(0) * 16_000 / 512
+    assert abs(float(middles[tone[0, 5].argmax()]) - 1000) < 60
+    silence = encoder.log_mel(torch.zeros(1, RECEPTIVE))
+    torch.testing.assert_close(silence, torch.full((1, 1, BANDS), float(np.log(FLOOR))))
+
+
+def test_perturbed_spectra_differ_and_keep_their_shape():
+    spectra = torch.randn(3, 40, BANDS) - 6
+    perturber = Perturber()
+    one, two = (perturber(spectra, np.random.default_rng(seed)) for seed in (0, 1))
+    assert one.shape == spectra.shape and torch.isfinite(one).all()
+    assert not torch.allclose(one, spectra, atol=0.1) and not torch.allclose(one, two, atol=0.1)
+
+
+@pytest.mark.parametrize("front", ["convolutions", "mel"])
+def test_export_agrees_with_torch(tmp_path, front):
     checkpoint, output = tmp_path / "units.pt", tmp_path / "units.onnx"
     torch.manual_seed(0)
-    books = {str(k): {"weight": torch.randn(k, 32), "bias": torch.zeros(k)} for k in (50, 100, 200)}
-    torch.save({"gEncoder": official_state(32, 1), "codebooks": books, "lookahead": 0}, checkpoint)
-    assert export(checkpoint, output, block_frames=10) < 1e-5
-    torch.save({"gEncoder": official_state(32, 1)}, checkpoint)
+    if front == "mel":
+        network = CPC(32, 32, front="mel")
+        state, dimensions = network.state_dict(), network.gAR.dimensions
+    else:
+        state, dimensions = official_state(32, 1), 32
+    books = {str(k): {"weight": torch.randn(k, dimensions), "bias": torch.zeros(k)} for k in (50, 100, 200)}
+    torch.save({"gEncoder": state, "codebooks": books, "lookahead": 0}, checkpoint)
+    assert export(checkpoint, output, block_frames=10) < 1e-4
+    torch.save({"gEncoder": state}, checkpoint)
     with pytest.raises(ValueError, match="codebook"):
         export(checkpoint, output)

@@ -28,6 +28,12 @@ def test_misses_and_false_activations(bench: Bench, corpus: Path, tmp_path: Path
     assert micro["false"]["count"] == 0 and 0 < micro["false"]["hours"] < 0.01
     assert list(micro["false_by_set"]) == ["picovoice-wakewords"]
     assert page.read_text().startswith("# Wake word") and ran.out.strip().splitlines()[0] in page.read_text()
+    shared = bench.run("wakeword", index, "--engines", "micro", "--share", "micro=1")
+    assert shared.result["others"] == {"micro": 1}, "a slow engine may hear less"
+    assert shared.result["engines"]["micro"]["false"]["hours"] < micro["false"]["hours"]
+    assert shared.result["engines"]["micro"]["missed"] == micro["missed"], "but all of the word"
+    astray = bench.run("wakeword", index, "--engines", "micro", "--share", "open=1")
+    assert astray.status == 2 and "open" in astray.err
     unknown = bench.run("wakeword", index, "--word", "sesame")
     assert unknown.status == 2 and "sesame" in unknown.err
 

@@ -112,6 +112,25 @@ def test_adaptive_s_norm(card, folder):
     assert model.score(a, b) == pytest.approx(model.score(b, a), abs=1e-5)
 
 
+def test_a_speaker_whose_utterances_are_alike_has_a_higher_threshold(card, folder):
+    likeness = {"share": 0.5, "usual": 0.6, "least": 0.2, "most": 0.9}
+    model = IdentityModel(verify_model(replace(card, parameters={"likeness": likeness}), folder))
+    first, second, tried = unit(RNG.normal(size=(3, 16)))
+    cosine = float(unit(first + second) @ tried)
+    assert model.score(np.stack([first, first]), tried) == pytest.approx(
+        float(first @ tried) - 0.5 * (0.9 - 0.6), abs=1e-5
+    )
+    assert model.score(np.stack([first, -first + 0.1 * second]), tried) > model.score(first, tried)
+    found = min(max(float(first @ second), 0.2), 0.9)
+    assert model.score(np.stack([first, second]), tried) == pytest.approx(cosine - 0.5 * (found - 0.6), abs=1e-5)
+    assert model.score(first, tried) == pytest.approx(float(first @ tried), abs=1e-6)
+
+
+def test_a_likeness_of_another_shape_is_refused(card, folder):
+    with pytest.raises(ModelError, match="likeness"):
+        IdentityModel(verify_model(replace(card, parameters={"likeness": {"share": 1.0}}), folder))
+
+
 def test_cohort_smaller_than_the_top(card, folder):
     model = with_cohort(card, folder, unit(RNG.normal(size=(5, 16))), cohort_top=100)
     a, b = unit(RNG.normal(size=(2, 16)))

@@ -308,8 +308,9 @@ def test_measures_without_a_threshold_are_in_the_table(pool, tmp_path):
     assert none["trial_eer"] == none["identified"] == ""
 
 
-def test_what_is_shared_is_compared_on_the_same_splits(tmp_path, capsys):
-    pytest.importorskip("sklearn")
+@pytest.fixture
+def voices(tmp_path):
+    """Eight people of different pitch and timbre, four recordings each, as SPEAKER/FILE."""
     rng = np.random.default_rng(2)
     for speaker in range(8):
         base = 120 + 25 * speaker
@@ -320,12 +321,61 @@ def test_what_is_shared_is_compared_on_the_same_splits(tmp_path, capsys):
             path = tmp_path / "in" / f"p{speaker}" / f"{take}.wav"
             path.parent.mkdir(parents=True, exist_ok=True)
             write_audio(path, samples.astype(np.float32))
-    command = ["risk", "-i", str(tmp_path / "in"), "-o", str(tmp_path / "out"), "--representations", "mel"]
+    return tmp_path / "in"
+
+
+def test_what_is_shared_is_compared_on_the_same_splits(voices, tmp_path, capsys):
+    pytest.importorskip("sklearn")
+    command = ["risk", "-i", str(voices), "-o", str(tmp_path / "out"), "--representations", "mel"]
     sizes = ["--known", "6", "--unknown", "4", "--overlap", "2", "--runs", "2", "--workers", "1"]
     command += [*sizes, "--dimensions", "4", "-p", "2", "-r", "10", "-s", "5", "--json", str(tmp_path / "risk.json")]
     assert main(command) == 0
     result = json.loads((tmp_path / "risk.json").read_text())["mel"]
     assert (result["recordings"], result["failed"], result["comparisons"]) == (32, 0, 24)
     assert result["identified"] == 1.0
+    assert result["made_with"] == {"representation": "mel", "sha256": None}
     assert main([*command, "--overlap", "0"]) == 2
     assert "needs overlapping ones" in capsys.readouterr().err
+
+
+RISK = """
+output = "{output}"
+[[corpus]]
+sets = ["voices"]
+per_speaker = 4
+seconds = 0.9
+[risk]
+representations = ["mel"]
+known = 6
+unknown = 4
+overlap = 2
+runs = 2
+[plda]
+dimensions = 4
+plda_rank = 2
+run_threshold = 10
+subset = 5
+"""
+
+
+def test_the_risk_runs_from_one_file_on_a_corpus(voices, tmp_path, monkeypatch, capsys):
+    pytest.importorskip("sklearn")
+    rows = [f"{path.relative_to(voices)},voices,{path.parent.name},bonafide,1.0,A" for path in voices.rglob("*.wav")]
+    (voices / "index.csv").write_text("\n".join(["path,set,speaker,kind,seconds,class", *rows]))
+    monkeypatch.setenv("VOICEID_CORPUS", str(voices))
+    path, output = tmp_path / "study.toml", tmp_path / "out"
+    path.write_text(RISK.format(output=output))
+    assert main(["run", str(path)]) == 0
+    summary = json.loads((output / "summary.json").read_text())
+    assert (summary["risk"]["mel"]["recordings"], summary["risk"]["mel"]["comparisons"]) == (32, 24)
+    assert summary["versions"]["packages"]["numpy"] == np.__version__
+    assert len(list((output / "recordings").rglob("*.wav"))) == 32
+    path.write_text(RISK.format(output=output).replace("seconds = 0.9", "seconds = 0.8"))
+    assert main(["run", str(path)]) == 2
+    assert "holds files made with" in capsys.readouterr().err
+    path.write_text(RISK.format(output=output).replace("[[corpus]]", "[synthetic]\nspeakers = 9\n[[corpus]]"))
+    assert main(["run", str(path)]) == 2
+    assert "starts from corpus and synthetic" in capsys.readouterr().err
+    path.write_text(f'output = "{output}"\nembeddings = "x"\n[risk]\nknown = 6\nunknown = 4\n')
+    assert main(["run", str(path)]) == 2
+    assert "risk needs recordings, not embeddings" in capsys.readouterr().err

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
 import soundfile
 
 from voiceid.activation import Ending
+from voiceid.errors import AudioError
 from voiceid.service.attempt import Candidate
 from voiceid.service.ear import Heard
 from voiceid.service.hearing import Hearing
@@ -21,7 +23,7 @@ from voiceid.types import SAMPLE_RATE, Source, Waveform
 
 
 def settings(path, **more):
-    return Settings(activation=ActivationSettings(kind="file", file=path, **more))
+    return Settings(activation=ActivationSettings(**{"kind": "file", "file": path, **more}))
 
 
 async def hear(path, ask, **more):
@@ -253,13 +255,55 @@ def test_without_a_microphone_a_request_fails_at_once_and_its_state_is_told():
 
 
 def test_without_the_recording_it_does_not_start(tmp_path):
-    from voiceid.errors import AudioError
-
     async def ask(hearing, spontaneous):
         raise AssertionError("it started")
 
     with pytest.raises(AudioError, match="no such recording"):
         asyncio.run(hear(tmp_path / "none.wav", ask))
+
+
+@pytest.mark.parametrize("kind", ["file", "voice"])
+def test_a_folder_in_the_microphones_place_does_not_start(tmp_path, kind):
+    async def ask(hearing, spontaneous):
+        raise AssertionError("it started")
+
+    with pytest.raises(AudioError, match="is a folder"):
+        asyncio.run(hear(tmp_path, ask, kind=kind))
+    with pytest.raises(AudioError, match="neither a recording nor a pipe"):
+        asyncio.run(hear(Path("/dev/null"), ask, kind=kind))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_recording_that_others_keep_to_themselves_does_not_start(recording):
+    recording.chmod(0)
+
+    async def ask(hearing, spontaneous):
+        raise AssertionError("it started")
+
+    with pytest.raises(AudioError, match="Permission denied"):
+        asyncio.run(hear(recording, ask))
+
+
+def test_a_recording_that_is_none_is_no_microphone_until_another_lies_there(tmp_path, recording):
+    path = tmp_path / "microphone.wav"
+    path.write_bytes(b"no recording")
+
+    async def ask(hearing, spontaneous):
+        assert hearing.ear.state == "file"
+        with pytest.raises(RequestError) as caught:
+            await hearing.utterance(lambda: None)
+        assert caught.value.fault is Fault.MICROPHONE
+        assert hearing.ear.state == "unavailable" and "not readable as audio" in hearing.ear.problem
+        with pytest.raises(RequestError):
+            await hearing.utterance(lambda: None)
+        recording.replace(path)
+        while not hearing.ear.usable:
+            await asyncio.sleep(0.02)
+        assert hearing.ear.problem is None
+        waveform = await hearing.utterance(lambda: None)
+        assert waveform.source is Source.FILE
+
+    asyncio.run(hear(path, ask))
 
 
 def test_a_microphone_that_is_not_there_is_a_problem_for_people(recording):

@@ -19,6 +19,7 @@ from voiceid.scoring.policy import not_enrolled
 from voiceid.service.attempt import Attempt, Candidate
 from voiceid.service.audit import Audit, StreamLog
 from voiceid.service.ceremonies import Ceremonies
+from voiceid.service.fields import MAX_HANDING_SECONDS
 from voiceid.service.judge import Answer, Judge
 from voiceid.service.lockout import Lockout
 from voiceid.service.lockout_state import DISABLED_AT, LockoutState
@@ -319,6 +320,36 @@ def test_only_the_owner_and_admins_hear_how_long_a_lock_lasts(ask, party, lockou
     assert 0 < ask("authenticate")["retry_after"] <= 30
     party.vault.save_template(dataclasses.replace(party.template, owner_uid=1001), replace=True)
     assert ask("authenticate")["answer"] == "locked" and "retry_after" not in ask("authenticate")
+
+
+def test_who_may_ask_for_a_relying_party_learns_of_nobody_who_is_not_registered_there(ask, party, lockout):
+    def heard(user, **more):
+        with pytest.raises(CredentialError) as caught:
+            ask("authenticate", user=user, **more)
+        return str(caught.value)
+
+    for _ in range(5):
+        lockout.charge("Cleo")
+    folder = next(path for path in party.vault.folder.glob("users/*") if not list(path.glob("credential-*")))
+    said = {heard("Bob"), heard("Cleo"), heard("nobody"), heard("Ada", credential_id=bytes(100))}
+    assert len(said) == 1, "enrolled, locked, unknown, and another's credential"
+    (folder / "template").write_bytes(b"x")
+    assert {heard("Bob"), heard("Cleo")} == said, "damaged"
+    assert "envelope" in ask("authenticate")
+
+
+def test_a_claim_for_audio_ends_after_a_minute_and_an_armed_one_when_it_says(judge):
+    async def claim(**params):
+        ceremonies = Ceremonies(judge, Audit(str), Metrics(), is_granted=lambda *_: True, announce=lambda verdict: None)
+        try:
+            return await ceremonies.claim(SimpleNamespace(params=params, connection=object(), peer=Peer(1000, 1000, 1)))
+        finally:
+            await ceremonies.close()
+
+    assert asyncio.run(claim(seconds=300))["seconds"] == MAX_HANDING_SECONDS
+    assert asyncio.run(claim(seconds=5))["seconds"] == 5
+    armed = {"relying_party": RP, "purpose": "a test", "nonce": NONCE}
+    assert asyncio.run(claim(seconds=300, **armed))["seconds"] == 300
 
 
 def test_with_nobody_enrolled(tmp_path, pipeline):

@@ -78,8 +78,10 @@ def test_registering_takes_both_the_owner_and_the_grant():
 
 def test_everybody_may_enrol_a_new_name_but_not_over_somebody():
     assert may(OTHER, "enrol", owner=None, user="a new name")
-    assert may(OWNER, "enrol")
-    assert not may(OTHER, "enrol")
+    assert may(OWNER, "enrol") and may(OWNER, "enrol", replace=True) and may(OWNER, "enrol", renew=True)
+    assert may(OTHER, "enrol"), "only the end of the enrolment tells that the name is another's"
+    for change in ("replace", "renew"):
+        assert not may(OTHER, "enrol", **{change: True}) and not may(OTHER, "enrol", owner=None, **{change: True})
 
 
 def test_nobody_enrols_under_the_login_of_somebody_else():

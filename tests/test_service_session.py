@@ -7,10 +7,11 @@ import asyncio
 import numpy as np
 import pytest
 
-from voiceid.service.methods import MAX_CHUNK, MAX_HANDED_SECONDS
+from voiceid.service.fields import MAX_CHUNK, MAX_HANDED_SECONDS
 from voiceid.service.protocol import RequestError
 from voiceid.service.schema import Fault
 from voiceid.service.session import Arming, CaptureSession
+from voiceid.service.turns import PATIENCE
 from voiceid.types import Source
 
 
@@ -39,7 +40,7 @@ async def test_only_one_client_has_it():
     assert fault(session.claim, two, uid=1000, seconds=60) is Fault.BUSY
     assert fault(session.claim, one, uid=1000, seconds=60) is Fault.BUSY
     assert fault(session.of, two) is Fault.BUSY
-    with pytest.raises(RequestError), session.using(two):
+    with pytest.raises(RequestError), session.using(two, uid=1000):
         pass
     assert not session.release(two)
     assert session.release(one)
@@ -51,13 +52,13 @@ async def test_only_one_client_has_it():
 async def test_a_request_uses_the_claim_or_has_one_for_its_time():
     session = CaptureSession(lambda claim, reason: None, idle=60)
     one, two = object(), object()
-    with session.using(one):
+    with session.using(one, uid=1000):
         assert fault(session.claim, two, uid=1000, seconds=1) is Fault.BUSY
-        with pytest.raises(RequestError), session.using(one):
+        with pytest.raises(RequestError), session.using(one, uid=1000):
             pass
     assert session.current is None
     claim = session.claim(one, uid=1000, seconds=60)
-    with session.using(one) as used:
+    with session.using(one, uid=1000) as used:
         assert used is claim
     assert session.current is claim, "a claim outlives its requests"
 
@@ -82,7 +83,7 @@ async def test_a_claim_runs_out_but_not_under_a_request():
     ended = Endings()
     session = CaptureSession(ended, idle=60)
     claim = session.claim(one := object(), uid=1000, seconds=0.01)
-    with session.using(one):
+    with session.using(one, uid=1000):
         await asyncio.sleep(0.05)
         assert session.current is claim and not ended.reasons
     await ended.wait()
@@ -110,8 +111,61 @@ async def test_whose_claim_was_for_nothing_lets_others_go_first():
     assert fault(session.claim, object(), uid=1000, seconds=300) is Fault.BUSY
     session.claim(other := object(), uid=1001, seconds=300)
     session.release(other)
-    with session.using(object()):
+    with session.using(object(), uid=1000):
         assert session.current is not None, "a request that listens is no idle claim"
+
+
+@in_loop
+async def test_who_was_refused_goes_before_who_asks_again():
+    session = CaptureSession(lambda claim, reason: None, idle=60)
+    session.claim(greedy := object(), uid=1000, seconds=60)
+    patient, third = object(), object()
+    assert fault(session.claim, patient, uid=1001, seconds=60) is Fault.BUSY
+    with pytest.raises(RequestError), session.using(third, uid=1002):
+        pass
+    session.release(greedy)
+    for _ in range(3):
+        assert fault(session.claim, greedy, uid=1000, seconds=60) is Fault.BUSY
+        with pytest.raises(RequestError), session.using(object(), uid=1000):
+            pass
+    assert fault(session.claim, third, uid=1002, seconds=60) is Fault.BUSY, "in the order in which they came"
+    session.claim(patient, uid=1001, seconds=60)
+    session.release(patient)
+    with session.using(third, uid=1002):
+        pass
+    session.claim(greedy, uid=1000, seconds=60)
+
+
+@in_loop
+async def test_who_does_not_come_back_keeps_nobody_waiting():
+    session = CaptureSession(lambda claim, reason: None, idle=60)
+    session.claim(one := object(), uid=1000, seconds=60)
+    assert fault(session.claim, object(), uid=1001, seconds=60) is Fault.BUSY
+    session.release(one)
+    session._turns._waiting[1001] -= PATIENCE
+    session.claim(one, uid=1000, seconds=60)
+
+
+@in_loop
+async def test_clients_of_one_uid_do_not_stand_in_line_for_each_other():
+    session = CaptureSession(lambda claim, reason: None, idle=60)
+    session.claim(one := object(), uid=1000, seconds=60)
+    assert fault(session.claim, object(), uid=1000, seconds=60) is Fault.BUSY
+    session.release(one)
+    assert fault(session.of, one) is Fault.BUSY
+    session.claim(one, uid=1000, seconds=60)
+
+
+@in_loop
+async def test_one_request_after_the_other_does_not_draw_a_claim_out():
+    session = CaptureSession(ended := Endings(), idle=60)
+    claim = session.claim(one := object(), uid=1000, seconds=60)
+    with session.using(one, uid=1000):
+        claim.until -= 61
+        assert fault(session.claim, object(), uid=1001, seconds=60) is Fault.BUSY
+    with pytest.raises(RequestError), session.using(one, uid=1000):
+        pass
+    assert session.current is None and ended.reasons == ["expired"], "its time is over, and another waits"
 
 
 @in_loop

@@ -12,9 +12,10 @@ from voiceid import cbor
 from voiceid.credentials.credential import Credential
 from voiceid.credentials.keys import Purpose, create_device_key
 from voiceid.enrolment import files
+from voiceid.enrolment.credential_records import MAX_COUNTER
 from voiceid.enrolment.opening import open_vault
 from voiceid.enrolment.records import FORMAT_VERSION, Record, RecordKind, VaultKeys, vault_header
-from voiceid.enrolment.vault import MAX_COUNTER, MAX_MATCHINGS, Vault
+from voiceid.enrolment.vault import MAX_MATCHINGS, Vault
 from voiceid.errors import CredentialError, EnrolmentError, UnknownUserError, VaultError
 from voiceid.settings import PathSettings
 from voiceid.units.privacy import PrivacyProfile

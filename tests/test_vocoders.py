@@ -46,12 +46,12 @@ def test_every_shape_gives_a_waveform_as_long_as_its_frames(name: str) -> None:
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("name", sorted(SMALL))
 def test_training_resumes_and_copies_speech(name: str, utterance: Samples) -> None:
-    first = vocoder.Trainer(name, 10)
-    before = first._learn(np.stack([utterance[: vocoder.SEGMENT]] * vocoder.BATCH))["spectral"]
+    first = vocoder.Trainer(name, 10, 2)
+    before = first._learn(np.stack([utterance[: vocoder.SEGMENT]] * 2))["spectral"]
     first.run(utterance)
-    second = vocoder.Trainer(name, 12)
+    second = vocoder.Trainer(name, 12, 2)
     assert second.step == 10
-    after = second._learn(np.stack([utterance[: vocoder.SEGMENT]] * vocoder.BATCH))
+    after = second._learn(np.stack([utterance[: vocoder.SEGMENT]] * 2))
     assert after["spectral"] < before
     assert {"judge", "fooling"} <= set(after)
     copy = vocoder.copier(name)(utterance, np.random.default_rng(0))

@@ -15,7 +15,8 @@ from pathlib import Path
 def write_file(path: Path, data: bytes, *, mode: int = 0o600) -> None:
     """Write ``data`` to ``path`` atomically; an old file stays as it was if anything goes wrong.
 
-    A new file gets ``mode``. A symbolic link is followed; a device or a pipe is written to, never replaced.
+    A new file gets ``mode``. A symbolic link is followed; a pipe or a terminal is written to, never replaced. Disks and
+    sockets are refused.
 
     Raises:
         OSError: with ``path`` as its file name.
@@ -23,7 +24,7 @@ def write_file(path: Path, data: bytes, *, mode: int = 0o600) -> None:
     temporary: Path | None = None
     target = Path(os.path.realpath(path))
     try:
-        if _is_special(target):
+        if _is_stream(target):
             target.write_bytes(data)
             return
         if target.exists():
@@ -52,7 +53,7 @@ def check_file(path: Path) -> None:
     try:
         if target.is_dir():
             raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
-        if not _is_special(target):
+        if not _is_stream(target):
             check_folder(target.parent)
         elif not os.access(target, os.W_OK):
             raise OSError(errno.EACCES, os.strerror(errno.EACCES))
@@ -74,5 +75,12 @@ def check_folder(folder: Path) -> None:
         raise OSError(code, os.strerror(code), str(folder))
 
 
-def _is_special(target: Path) -> bool:
-    return target.exists() and not (target.is_file() or target.is_dir())
+def _is_stream(target: Path) -> bool:
+    """Whether ``target`` takes what is written to it one after the other, and keeps nothing.
+
+    Raises:
+        OSError: it is neither that nor a file.
+    """
+    if target.is_block_device() or target.is_socket():
+        raise OSError(errno.EINVAL, "is a disk or a socket, no file")
+    return target.is_char_device() or target.is_fifo()

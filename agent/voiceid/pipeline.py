@@ -124,7 +124,7 @@ class Pipeline:
 
     def _judge(self, utterance: Utterance, voice: Voice, template: Template, watch: Stopwatch) -> Decision:
         """Decide on a usable ``utterance``, heard as ``voice``."""
-        judgement = self.judges.examine(utterance, voice, template.embedding, watch)
+        judgement = self.judges.examine(utterance, voice, template.utterances, watch)
         decision = decide(utterance.quality, judgement.evidence, judgement.voiceid, judgement.voiceid_threshold)
         return dataclasses.replace(decision, timings=watch.timings(), user=template.name)
 
@@ -228,7 +228,7 @@ class Pipeline:
             return Identification(None, inconclusive(utterance.quality), ())
         voice = self.judges.hear(utterance, watch)
         scored = sorted(
-            ((self.judges.identity_score(t.embedding, voice.whole).llr, t) for t in templates),
+            ((self.judges.identity_score(t.utterances, voice.whole).llr, t) for t in templates),
             key=lambda pair: -pair[0],
         )
         llr, best = scored[0]

@@ -17,7 +17,7 @@ from voiceid.types import SAMPLE_RATE, Decision, Evidence, Utterance
 UNIT_RATE = 100
 """Units a second."""
 MEL_HZ = (0, 1000, 2000, 4000, 8000)
-JUDGES = {"identity": "tab:blue", "spoofing": "tab:red"}
+JUDGES = {"identity": "tab:blue", "spoofing": "tab:red", "guard": "tab:purple"}
 
 
 def check_matplotlib() -> None:
@@ -84,8 +84,11 @@ def _segments(axis: Any, decision: Decision) -> None:
     if evidence is None:
         axis.text(0.5, 0.5, "not scored", transform=axis.transAxes, ha="center", va="center", color="0.4")
         return
+    scores = evidence.scores()
     for judge, colour in JUDGES.items():
-        threshold = getattr(evidence, judge).threshold
+        if judge not in scores:
+            continue
+        threshold = scores[judge].threshold
         axis.axhline(threshold, color=colour, linestyle="--", linewidth=0.9, label=f"{judge}, least {threshold:+.2f}")
         for window in evidence.windows:
             times, score = (window.segment.start, window.segment.end), getattr(window, judge)
@@ -95,8 +98,7 @@ def _segments(axis: Any, decision: Decision) -> None:
 
 
 def _summary(decision: Decision, evidence: Evidence) -> str:
-    names = ("identity", "spoofing", "liveness", "consistency")
-    whole = (f"{name} {getattr(evidence, name).llr:+.2f} ({getattr(evidence, name).threshold:+.2f})" for name in names)
+    whole = (f"{name} {score.llr:+.2f} ({score.threshold:+.2f})" for name, score in evidence.scores().items())
     fused = "" if decision.voiceid is None else f", VoiceID {decision.voiceid:.3f} ({decision.voiceid_threshold:.3f})"
     return f"whole utterance (threshold): {', '.join(whole)}{fused}"
 

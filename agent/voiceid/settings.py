@@ -77,6 +77,11 @@ class ModelSettings:
     """The VoiceID score from the judges' scores."""
     units: CardReference = "units"
     """Speech as discrete units."""
+    resynthesis: CardReference = "resynthesis"
+    """Units as speech in one fixed voice; loaded only when a command asks for it."""
+    guard: CardReference | None = None
+    """Whether noise was added that deceives the identity model: ``guard``, the shipped card, or another one; by default
+    nobody asks, as it costs time and refuses some owners."""
     former: tuple[CardReference, ...] = ()
     """Identity cards that were in use before: after a change they recognise users whose template is renewed."""
     threads: Annotated[int, Between(1, 64)] = 1

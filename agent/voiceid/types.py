@@ -122,22 +122,31 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class WindowScore:
-    """The identity and spoofing scores of one sliding window, for the consistency judge and for ``explain``."""
+    """The scores of one sliding window, for ``explain``."""
 
     segment: Segment
     identity: float
     spoofing: float
+    guard: float | None = None
+    """None where no guard is on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What the four judges say of one utterance."""
+    """What the judges say of one utterance; ``guard`` is None unless it is switched on."""
 
     identity: Score
     spoofing: Score
     liveness: Score
     consistency: Score
     windows: tuple[WindowScore, ...] = ()
+    guard: Score | None = None
+
+    def scores(self) -> dict[str, Score]:
+        """The word of each judge that was asked, by name."""
+        always = ("identity", "spoofing", "liveness", "consistency")
+        named: dict[str, Score] = {name: getattr(self, name) for name in always}
+        return named if self.guard is None else {**named, "guard": self.guard}
 
 
 @unique

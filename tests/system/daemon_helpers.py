@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import os
+import secrets
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+from voiceid.audio import read_waveform
+from voiceid.credentials.keys import load_device_key
+from voiceid.enrolment.vault import Vault
 from voiceid.service.client import Client
+from voiceid.types import Samples
+
+RP = "shop.example.org"
+OWNER, STRANGER = "ls1089", "ls121"
 
 START_LIMIT = 120.0
 """Seconds; a busy machine is no failure."""
@@ -24,6 +32,7 @@ class Running:
         self.socket, self.vault, self.log = folder / "s" / "v.sock", folder / "vault", folder / "log"
         self.config, self.recording = folder / "config.toml", folder / "microphone.wav"
         self.settings, self.environment = settings, environment or {}
+        self.activation = f'kind = "file"\nfile = "{self.recording}"'
         self.launcher: tuple[str, ...] = ()
         """What the command is started by."""
         self.process: subprocess.Popen[bytes] | None = None
@@ -31,7 +40,7 @@ class Running:
     def configure(self) -> None:
         """Write the configuration file."""
         self.config.write_text(
-            f'[paths]\nvault = "{self.vault}"\n[activation]\nkind = "file"\nfile = "{self.recording}"\n'
+            f'[paths]\nvault = "{self.vault}"\n[activation]\n{self.activation}\n'
             f'[service]\nsocket = "{self.socket}"\n{self.settings}\n',
             "utf-8",
         )
@@ -104,3 +113,29 @@ class Running:
     def said(self) -> str:
         """Its log."""
         return self.log.read_text("utf-8") if self.log.exists() else ""
+
+
+def samples(files: list[Path]) -> list[Samples]:
+    return [read_waveform(file).samples for file in files]
+
+
+def enrol(client: Client, name: str, files: list[Path], **more: object) -> dict:
+    client.hand_over(samples(files))
+    result = client.call("enrol", user=name, audio=True, **more)
+    client.call("release")
+    return result
+
+
+def say(client: Client, file: Path, method: str = "verify", **params: object) -> dict:
+    """Hand ``file`` over and call ``method`` on it."""
+    client.hand_over(samples([file]))
+    try:
+        if method == "verify":
+            params = {"purpose": "a test", "challenge": secrets.token_bytes(16), **params}
+        return client.call(method, audio=True, **params)
+    finally:
+        client.call("release")
+
+
+def open_vault(running: Running) -> Vault:
+    return Vault.open(running.vault, load_device_key(running.vault / "device.key"))

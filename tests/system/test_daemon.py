@@ -4,113 +4,31 @@ from __future__ import annotations
 
 import contextlib
 import os
-import random
 import re
 import secrets
 import shutil
 import signal
 import socket
 import stat
-import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO
 
-import numpy as np
 import pytest
 import soundfile
 
-from tests.cli_helpers import recordings_of, voiceid
-from tests.system.daemon_helpers import Running
+from tests.cli_helpers import voiceid
+from tests.system.daemon_helpers import OWNER, RP, STRANGER, Running, open_vault, say
 from tests.vault_helpers import NONCE, accepted, make_template
-from voiceid.activation import UtteranceCollector
-from voiceid.audio import read_waveform
-from voiceid.audio.vad import FRAME
 from voiceid.cli.exit_codes import ExitCode
 from voiceid.credentials.authenticator import Authenticator
 from voiceid.credentials.keys import load_device_key
-from voiceid.enrolment.vault import Vault
-from voiceid.errors import EnvelopeError, ServiceError
+from voiceid.errors import EnvelopeError
 from voiceid.relying_party import verify, verify_registration
 from voiceid.service.client import Client, RemoteError
-from voiceid.service.lockout import Lockout
 from voiceid.service.schema import Fault
 from voiceid.service.wire import from_base64
-from voiceid.settings import ActivationSettings
-from voiceid.types import Source
-
-RP = "shop.example.org"
-OWNER, STRANGER = "ls1089", "ls121"
-
-
-@pytest.fixture(scope="module")
-def clips(corpus: Path) -> dict[str, list[Path]]:
-    """Recordings of three to nine seconds by either speaker."""
-    return recordings_of(corpus, (OWNER, STRANGER), 12)
-
-
-@pytest.fixture(scope="module")
-def environment(lenient_models: Path) -> dict[str, str]:
-    """Every daemon here uses the lenient cards."""
-    return {"VOICEID_MODELS": str(lenient_models)}
-
-
-@pytest.fixture(scope="module")
-def daemon(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str]) -> Iterator[Running]:
-    """One daemon for the tests that leave it as it was."""
-    running = Running(tmp_path_factory.mktemp("daemon"), environment=environment)
-    running.recording.write_bytes(b"")
-    running.start()
-    yield running
-    assert running.stop() == 0, running.said()
-
-
-def samples(files: list[Path]) -> list:
-    return [read_waveform(file).samples for file in files]
-
-
-def enrol(client: Client, name: str, files: list[Path], **more: object) -> dict:
-    client.hand_over(samples(files))
-    result = client.call("enrol", user=name, audio=True, **more)
-    client.call("release")
-    return result
-
-
-def say(client: Client, file: Path, method: str = "verify", **params: object) -> dict:
-    """Hand ``file`` over and call ``method`` on it."""
-    client.hand_over(samples([file]))
-    try:
-        if method == "verify":
-            params = {"purpose": "a test", "challenge": secrets.token_bytes(16), **params}
-        return client.call(method, audio=True, **params)
-    finally:
-        client.call("release")
-
-
-@pytest.fixture(scope="module")
-def enrolled(daemon: Running, clips: dict[str, list[Path]]) -> Running:
-    """The daemon with Ada enrolled."""
-    feedback = []
-    with daemon.client() as client:
-        client.hand_over(samples(clips[OWNER][:6]))
-        result = client.call("enrol", lambda name, params: feedback.append((name, params)), user="ada", audio=True)
-    assert result["user"] == "ada" and result["utterance_count"] >= 3 and result["net_speech"] >= 8
-    assert [name for name, _ in feedback] == ["enrol.progress"] * 6
-    assert feedback[-1][1]["progress"] == 1
-    return daemon
-
-
-@pytest.fixture(scope="module")
-def command(enrolled: Running, clips: dict[str, list[Path]]) -> Path:
-    """A recording of Ada that is accepted."""
-    with enrolled.client() as client:
-        for clip in clips[OWNER][6:]:
-            if say(client, clip, user="ada")["answer"] == "accepted":
-                return clip
-    pytest.fail("none of six recordings of the owner was accepted")
 
 
 def test_status_and_files(enrolled: Running) -> None:
@@ -183,148 +101,6 @@ def test_a_file_is_signed_as_a_file(enrolled: Running, command: Path) -> None:
         assert caught.value.fault is Fault.CREDENTIAL, "checked before anybody has to speak"
         (credential,) = client.call("credentials.list", user="ada")["credentials"]
         client.call("credentials.revoke", user="ada", credential_id=from_base64(credential["credential_id"]))
-
-
-def test_the_ear_hears_what_lies_before_the_microphone(enrolled: Running, command: Path) -> None:
-    wave = read_waveform(command)
-    soundfile.write(enrolled.recording, wave.samples, 16_000)
-    stages = []
-    with enrolled.client() as client:
-        result = client.call(
-            "verify",
-            lambda name, params: stages.append(params["stage"]),
-            user="ada",
-            purpose="a test",
-            challenge=bytes(16),
-        )
-    assert result["answer"] in ("accepted", "denied") and result["detail"]["quality"]["net_speech"] > 1
-    assert stages == ["listening", "speech", "judging"]
-    with enrolled.client() as client:
-        client.call("lockout.reset", user="ada")
-
-
-@contextlib.contextmanager
-def pipe_before(running: Running) -> Iterator[Path]:
-    """A pipe in the place of the recording that stands for the microphone."""
-    running.recording.unlink()
-    os.mkfifo(running.recording)
-    try:
-        yield running.recording
-    finally:
-        descriptor = os.open(running.recording, os.O_WRONLY)
-        running.recording.unlink()
-        running.recording.write_bytes(b"")
-        os.close(descriptor)
-
-
-def test_a_spontaneous_utterance_is_signed_for_whoever_holds_an_armed_claim(enrolled: Running, command: Path) -> None:
-    pcm = (read_waveform(command).samples * 32767).astype("<i2").tobytes() + bytes(2 * 16_000)
-    nonce = secrets.token_bytes(32)
-    with enrolled.client() as client, enrolled.client() as other, pipe_before(enrolled) as pipe:
-        registered = say(client, command, "credentials.register", user="ada", relying_party=RP, challenge=nonce)
-        registration = verify_registration(registered["registration"], expected_challenge=nonce, expected_rp_id=RP)
-        other.call("subscribe")
-        pipe.write_bytes(pcm)
-        name, event = other.listen()
-        assert name == "event" and event["kind"] == "decision", "without a claim only admins hear of it"
-        assert client.call("lockout.show", user="ada")["failures"] == 0, "and it does not count"
-        claim = client.call("claim", relying_party=RP, purpose="pay 10", nonce=nonce)["claim"]
-        pipe.write_bytes(pcm)
-        name, params = client.listen()
-        assert name == "utterance" and params["claim"] == claim
-        assert params["answer"] == "accepted" and params["user"] == "ada" and params["source"] == "file"
-        envelope = from_base64(params["envelope"])
-        asked = {"registration": registration, "expected_nonce": nonce, "expected_rp_id": RP}
-        assert verify(envelope, **asked, expected_purpose="pay 10", allow_file=True).units
-        assert client.listen() == ("claim.ended", {"claim": claim, "reason": "used"})
-        assert not client.call("status")["busy"], "a nonce is used once"
-        client.call("credentials.revoke", user="ada", credential_id=registration.credential_id)
-
-
-def pcm_of(*parts: np.ndarray) -> bytes:
-    return (np.concatenate(parts) * 32767).astype("<i2").tobytes()
-
-
-@contextlib.contextmanager
-def speaking(running: Running) -> Iterator[BinaryIO]:
-    """The end of a pipe that stands for the microphone."""
-    with pipe_before(running) as pipe, pipe.open("wb", 0) as end:
-        yield end
-
-
-def a_word_of(file: Path) -> bytes:
-    """Speech up to a pause that is long enough for a candidate but not for the end."""
-    wave = np.concatenate((read_waveform(file).samples[: 2 * 16_000], np.zeros(16_000, np.float32)))
-    collector, end = UtteranceCollector(ActivationSettings(), Source.FILE), 0
-    while collector.candidate is None:
-        collector.feed(wave[end : end + FRAME])
-        end += FRAME
-    return pcm_of(wave[: end + 2 * FRAME])
-
-
-def until(condition: Callable[[], bool]) -> None:
-    """Wait, and fail after a minute."""
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
-def test_it_decides_before_the_end_is_certain_and_says_so_to_admins_only_then(enrolled: Running, command: Path) -> None:
-    told: list[str] = []
-    events: list[dict] = []
-    wave = read_waveform(command).samples
-
-    def hear(name: str, params: dict) -> None:
-        events.append(params)
-
-    with enrolled.client() as client, enrolled.client() as other, speaking(enrolled) as end:
-        other.call("subscribe")
-
-        def speak(name: str, params: dict) -> None:
-            told.append(params["stage"])
-            if params["stage"] == "listening":
-                end.write(a_word_of(command))
-            if params["stage"] == "speech":
-                until(lambda: other.call("lockout.show", hear, user="ada")["failures"] == 1)
-                assert events == [], "charged, but nothing is told of what may not have been all"
-                end.write(pcm_of(wave[8_000:], np.zeros(16_000, np.float32)))
-
-        before = enrolled.said().count("decision=")
-        result = client.call("verify", speak, user="ada", purpose="a test", challenge=bytes(16))
-        assert result["detail"]["early"]
-        assert result["detail"]["quality"]["net_speech"] > 2, "the last candidate is the whole"
-        assert told == ["listening", "speech", "judging"]
-        other.call("status", hear)
-        assert [event["detail"]["decision"] for event in events] == [result["decision"]]
-        assert enrolled.said().count("decision=") == before + 1
-        client.call("lockout.reset", user="ada")
-
-
-def test_a_request_that_is_cancelled_after_a_candidate_is_no_free_try(enrolled: Running, command: Path) -> None:
-    events: list[dict] = []
-
-    def hear(name: str, params: dict) -> None:
-        events.append(params)
-
-    with enrolled.client() as other, speaking(enrolled) as end:
-        other.call("subscribe")
-        before = enrolled.said().count("decision=")
-        with enrolled.client() as client:
-
-            def speak(name: str, params: dict) -> None:
-                if params["stage"] == "listening":
-                    end.write(a_word_of(command))
-                if params["stage"] == "speech":
-                    until(lambda: other.call("lockout.show", user="ada")["failures"] == 1)
-                    raise ConnectionError
-
-            with pytest.raises(ServiceError):
-                client.call("verify", speak, user="ada", purpose="a test", challenge=bytes(16))
-        until(lambda: not other.call("status", hear)["busy"])
-        assert other.call("lockout.show", user="ada")["failures"] == 1, "although the voice was hers"
-        assert enrolled.said().count("decision=") == before and events == []
-        other.call("lockout.reset", user="ada")
 
 
 def test_one_capture_session_and_it_ends_with_its_client(enrolled: Running) -> None:
@@ -459,6 +235,17 @@ def test_reload_with_a_damaged_card_keeps_the_models(
     assert "the former settings and models stay" in enrolled.said()
 
 
+def test_thirty_signals_to_reload_are_two_reloads_at_most(enrolled: Running) -> None:
+    before = enrolled.said().count(": reloaded")
+    for _ in range(30):
+        enrolled.signal(signal.SIGHUP)
+        time.sleep(0.005)
+    with enrolled.client() as client:
+        client.call("status")  # behind the last signal
+        client.call("reload")
+    assert 1 <= enrolled.said().count(": reloaded") - before <= 4
+
+
 def test_hostile_clients_do_not_keep_honest_ones_waiting(enrolled: Running) -> None:
     hostile = []
     for data in (
@@ -500,125 +287,6 @@ def test_stopped_for_a_while_it_goes_on(enrolled: Running) -> None:
         assert client.call("status")["users"] == 1
 
 
-def open_vault(running: Running) -> Vault:
-    return Vault.open(running.vault, load_device_key(running.vault / "device.key"))
-
-
-def test_sigterm_during_an_enrolment_stores_nothing_and_ends_cleanly(
-    tmp_path: Path, environment: dict[str, str], clips: dict[str, list[Path]]
-) -> None:
-    running = Running(tmp_path, environment=environment)
-    running.recording.write_bytes(b"")
-    running.start()
-    heard: list[str] = []
-
-    def stop(name: str, params: dict) -> None:
-        heard.append(name)
-        if len(heard) == 1:
-            running.signal(signal.SIGTERM)
-
-    with running.client() as client:
-        client.hand_over(samples(clips[OWNER][:6]))
-        with pytest.raises(ServiceError, match=r"stopping|closed|lost"):
-            client.call("enrol", stop, user="ada", audio=True)
-    assert running.wait() == 0, running.said()
-    assert not running.socket.exists()
-    assert open_vault(running).list_users() == () and open_vault(running).problems() == ()
-
-
-def test_killed_at_random_moments_the_vault_is_whole_and_the_count_never_falls(
-    tmp_path: Path, environment: dict[str, str], clips: dict[str, list[Path]]
-) -> None:
-    running = Running(tmp_path, environment=environment)
-    running.recording.write_bytes(b"")
-    running.start()
-    with running.client() as client:
-        enrol(client, "ada", clips[OWNER][:6])
-    rng, charged = random.Random(7), 0
-    for round_number in range(4):
-        with running.client() as client:
-            kill = threading.Timer(rng.uniform(0.0, 0.4), running.kill)
-            with contextlib.suppress(ServiceError):
-                client.hand_over(samples([clips[STRANGER][0]]))
-                client.call(
-                    "verify",
-                    lambda name, params, kill=kill: kill.start() if params["stage"] == "judging" else None,
-                    user="ada",
-                    purpose="a test",
-                    challenge=bytes(16),
-                    audio=True,
-                )
-                charged += 1
-            kill.join()
-        vault = open_vault(running)
-        assert vault.problems() == () and vault.load_template("ada").utterance_count >= 3
-        failures = Lockout(vault).report("ada").failures
-        assert charged <= failures <= round_number + 1
-        charged = failures
-        running.start()
-    with running.client() as client:
-        kill = threading.Timer(rng.uniform(0.0, 1.0), running.kill)
-        client.hand_over(samples(clips[STRANGER][:6]))
-        kill.start()
-        with pytest.raises(ServiceError):
-            client.call("enrol", user="bob", audio=True)
-            running.kill()
-            client.call("status")
-        kill.join()
-    assert open_vault(running).problems() == ()
-    running.start()
-    with running.client() as client:
-        assert client.call("status")["problems"] == []
-    assert running.stop() == 0
-
-
-@pytest.fixture
-def tmpfs(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 256 KiB."""
-    if os.geteuid() != 0 or shutil.which("mount") is None:
-        pytest.skip("mounting a tmpfs needs root and mount(8)")
-    folder = tmp_path / "small"
-    folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(folder)]
-    if (mounted := subprocess.run(command, capture_output=True, text=True)).returncode:
-        pytest.skip(f"no tmpfs here: {mounted.stderr.strip()}")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
-
-
-def test_on_a_full_disk_nothing_is_judged_and_all_is_well_when_there_is_room(
-    tmpfs: Path, tmp_path: Path, environment: dict[str, str], clips: dict[str, list[Path]]
-) -> None:
-    running = Running(tmp_path / "run", environment=environment)
-    running.vault = tmpfs / "vault"
-    running.recording.write_bytes(b"")
-    running.start()
-    with running.client() as client:
-        enrol(client, "ada", clips[OWNER][:6])
-        ballast = tmpfs / "ballast"
-        with ballast.open("wb") as stream, pytest.raises(OSError, match="No space left"):
-            while True:
-                os.write(stream.fileno(), b"\0" * 4096)
-        with pytest.raises(RemoteError) as caught:
-            say(client, clips[OWNER][6], user="ada")
-        assert caught.value.fault is Fault.VAULT and "disk full" in str(caught.value)
-        ballast.unlink()
-        assert say(client, clips[OWNER][6], user="ada")["answer"] in ("accepted", "denied")
-        assert client.call("status")["problems"] == []
-    assert running.stop() == 0
-    assert "outcome=" in running.said()
-
-
-def test_a_vault_that_others_can_read_stops_the_start(tmp_path: Path) -> None:
-    running = Running(tmp_path)
-    running.vault.mkdir(mode=0o755)
-    running.vault.chmod(0o755)
-    running.recording.write_bytes(b"")
-    running.start(wait=False)
-    assert running.wait() == ExitCode.VAULT
-    assert "chmod 700" in running.said() and stat.S_IMODE(running.vault.stat().st_mode) == 0o755
-
-
 @pytest.mark.skipif(os.geteuid() != 0, reason="connecting as another uid needs root")
 def test_an_ordinary_uid_is_told_no_more_than_it_may_know(enrolled: Running, tmp_path: Path) -> None:
     other = 4_000_123
@@ -639,6 +307,14 @@ def test_an_ordinary_uid_is_told_no_more_than_it_may_know(enrolled: Running, tmp
     finally:
         os.chown(enrolled.socket, 0, 0)
         shutil.rmtree(folder)
+
+
+def _refusal(client: Client, method: str, /, **params: object) -> tuple[Fault, str]:
+    try:
+        client.call(method, **params)
+    except RemoteError as error:
+        return error.fault, str(error)
+    raise AssertionError(f"{method} was allowed")
 
 
 def _as_uid(uid: int, path: Path, write: int) -> int:
@@ -663,6 +339,9 @@ def _as_uid(uid: int, path: Path, write: int) -> int:
                     else:
                         raise AssertionError(f"{method} was allowed")
             assert len(messages) == 1, "an unknown user is not told from a forbidden one"
+            for more in ({}, {"replace": True}, {"renew": True}):
+                heard = {_refusal(client, "enrol", user=user, audio=True, **more) for user in ("ada", "somebody")}
+                assert len(heard) == 1, "nor is a name that is taken from one that is free"
             for method in ("metrics", "reload"):
                 try:
                     client.call(method)

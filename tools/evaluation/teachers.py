@@ -19,6 +19,7 @@ from tools.evaluation.report import card_summary, detection, interval, percent, 
 from tools.evaluation.trials import Embedding
 from tools.evaluation.verification import NAMES, prepare, try_all
 from tools.train.data.corpus import Item
+from voiceid.scoring.identity import direction
 from voiceid.types import SAMPLE_RATE, Samples
 
 EMBEDDERS = ("identity", "campplus", "resemblyzer")
@@ -116,7 +117,9 @@ def compare(name: str, options: Options, condition: Condition) -> tuple[dict[str
     tried = heard(tests, condition)
     account.dropped.update(dropped)
     embedded = [(item, one.embedding) for item, one in tried]
-    scores: dict[str, Callable[[Embedding, Embedding], float]] = {"cosine": lambda a, b: float(a @ b)}
+    scores: dict[str, Callable[[Embedding, Embedding], float]] = {
+        "cosine": lambda enrolled, one: float(direction(enrolled) @ one)
+    }
     if name == "identity":
         scores = {"as_shipped": load_judge("identity", options.card, cache=False).score} | scores
     result: dict[str, Any] = {}

@@ -20,11 +20,11 @@ Embedding = NDArray[np.float32]
 
 @dataclass(slots=True)
 class Enrolled:
-    """One speaker's enrolment: the utterances, their mean embedding (unit norm), and what is left to try."""
+    """One speaker's enrolment: the utterances, their embeddings (n, d) of unit norm, and what is left to try."""
 
     speaker: str
     items: list[Item]
-    reference: Embedding
+    embeddings: Embedding
     rest: list[Item] = field(default_factory=list)
 
 
@@ -80,7 +80,7 @@ def enrol(
     enrolled = []
     for name, embeddings in chosen.items():
         if len(embeddings) == utterances and len(queues[name]) >= least_tests:
-            enrolled.append(Enrolled(name, list(embeddings), mean_embedding(list(embeddings.values())), queues[name]))
+            enrolled.append(Enrolled(name, list(embeddings), np.stack(list(embeddings.values())), queues[name]))
         else:
             dropped["speaker with too few usable utterances"] += len(queues[name])
     if not enrolled:

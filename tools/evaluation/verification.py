@@ -148,7 +148,7 @@ def try_all(
             if any(same_recording(own, item) for own in speaker.items):
                 account.dropped["pair of the same sentence or recording"] += 1
                 continue
-            scores.append(float(score(speaker.reference, embedding)))
+            scores.append(float(score(speaker.embeddings, embedding)))
             target.append(item.speaker == speaker.speaker)
             speakers.append(speaker.speaker)
             tests.append(item)

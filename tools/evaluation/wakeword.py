@@ -10,8 +10,8 @@ from __future__ import annotations
 import argparse
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,9 @@ TAIL = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """What came of one recording: ``activations`` and processor ``cpu`` seconds by engine, ``ungated`` for the word."""
+    """What came of one recording: ``activations`` and processor ``cpu`` seconds by engine that heard it, ``ungated``
+    for the word.
+    """
 
     seconds: float
     activations: dict[str, int]
@@ -49,6 +51,14 @@ class Heard:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--word", default="alexa", help="the wake word (default alexa)")
     parser.add_argument("--engines", default="micro,open", help="engines to measure (default micro,open)")
+    parser.add_argument(
+        "--share",
+        type=_share,
+        action="append",
+        default=[],
+        metavar="ENGINE=N",
+        help="let a slow engine hear only N of the recordings without the word, drawn with the seed",
+    )
     parser.add_argument("--page", type=Path, metavar="OUT", help="write the result as a page (Markdown), too")
     parser.epilog = "All recordings of the word are measured; --limit applies to the others."
 
@@ -60,12 +70,23 @@ def measure(options: Options, arguments: argparse.Namespace) -> tuple[dict[str, 
     spoken = [item for item in chosen if sentence(item) == word]
     if not spoken:
         raise EvaluationError(f"{options.index}: no row has the text {word!r}; check --word and --sets")
-    others = limited([item for item in chosen if word not in sentence(item).split()], options)
-    account = Account()
-    heard = each(
-        partial(listening, word, engines), spoken + others, jobs=options.jobs, account=account, label="wake word"
-    )
-    result = {"command": "wakeword", "word": word, "engines": summarise(heard, word, engines)}
+    others = [item for item in chosen if word not in sentence(item).split()]
+    shares: dict[str, int] = dict(arguments.share)
+    if unknown := set(shares) - set(engines):
+        raise EvaluationError(f"--share {', '.join(sorted(unknown))}: not among the engines {', '.join(engines)}")
+    drawn = {
+        name: frozenset(item.path for item in limited(others, replace(options, limit=shares.get(name, options.limit))))
+        for name in engines
+    }
+    account, heard_by_any = Account(), frozenset[Path]().union(*drawn.values())
+    items = spoken + [item for item in others if item.path in heard_by_any]
+    heard = each(partial(listening, word, drawn), items, jobs=options.jobs, account=account, label="wake word")
+    result = {
+        "command": "wakeword",
+        "word": word,
+        "others": {name: len(paths) for name, paths in drawn.items()},
+        "engines": summarise(heard, word, engines),
+    }
     text = describe(result)
     if arguments.page is not None:
         arguments.page.parent.mkdir(parents=True, exist_ok=True)
@@ -73,9 +94,14 @@ def measure(options: Options, arguments: argparse.Namespace) -> tuple[dict[str, 
     return result, text, account
 
 
-def listening(word: str, engines: Sequence[str]) -> Work:
-    """A function that lets every engine hear one recording."""
-    bare = {name: make_engine(name, word) for name in engines}  # type: ignore[arg-type]
+def _share(text: str) -> tuple[str, int]:
+    engine, _, count = text.partition("=")
+    return engine, int(count)
+
+
+def listening(word: str, drawn: Mapping[str, frozenset[Path]]) -> Work:
+    """A function that lets every engine hear one recording, if it is of the word or ``drawn`` for the engine."""
+    bare = {name: make_engine(name, word) for name in drawn}  # type: ignore[arg-type]
     gated = {name: WakeWord(engine, word) for name, engine in bare.items()}
 
     def hear(item: Item) -> Heard:
@@ -84,7 +110,7 @@ def listening(word: str, engines: Sequence[str]) -> Work:
             raise UnfitError("digital silence")
         followed = np.concatenate((samples, np.zeros(round(TAIL * SAMPLE_RATE), np.float32)))
         activations, ungated, cpu = {}, {}, {}
-        for name in engines:
+        for name in (name for name in drawn if sentence(item) == word or item.path in drawn[name]):
             gated[name].reset()
             start = time.process_time()
             activations[name] = sum(gated[name].feed(frame) is not None for frame in Framer().push(followed))
@@ -106,16 +132,18 @@ def summarise(heard: Sequence[tuple[Item, Heard]], word: str, engines: Sequence[
     """Figures by engine."""
     spoken = [result for item, result in heard if sentence(item) == word]
     others = [(item, result) for item, result in heard if sentence(item) != word]
-    by_set: dict[str, list[Heard]] = defaultdict(list)
+    by_set: dict[str, dict[str, list[Heard]]] = {name: defaultdict(list) for name in engines}
     for item, result in others:
-        by_set[item.set].append(result)
+        for name in result.activations:
+            by_set[name][item.set].append(result)
     return {
         name: {
             "missed": rate(sum(not h.activations[name] for h in spoken), len(spoken)),
             "missed_ungated": rate(sum(not h.ungated[name] for h in spoken), len(spoken)),
-            "false": false_activations([h for _, h in others], name),
-            "false_by_set": {key: false_activations(part, name) for key, part in sorted(by_set.items())},
-            "cpu_per_second": sum(h.cpu[name] for _, h in heard) / sum(h.seconds for _, h in heard),
+            "false": false_activations([h for _, h in others if name in h.activations], name),
+            "false_by_set": {key: false_activations(part, name) for key, part in sorted(by_set[name].items())},
+            "cpu_per_second": sum(h.cpu.get(name, 0.0) for _, h in heard)
+            / sum(h.seconds for _, h in heard if name in h.activations),
         }
         for name in engines
     }
@@ -168,10 +196,12 @@ def _span(values: Sequence[float] | None, scale: float, unit: str) -> str:
 
 def page(result: dict[str, Any], text: str) -> str:
     """The result for people."""
+    others = result["others"]
     summary = " ".join((__doc__ or "").split("\n\n")[1].split())
     return (
         "# Wake word\n\nWritten by `python tools/evaluate.py wakeword --page`; the JSON beside this page holds every "
         f"detail. The word is *{result['word']}*. {summary} Thresholds are the engines' own. Intervals are Wilson's "
-        "for misses and Garwood's for counts; recordings of one person are not independent: true intervals are wider."
+        "for misses and Garwood's for counts; recordings of one person are not independent: true intervals are wider. "
+        f"Recordings without the word: {', '.join(f'{count} for engine {name}' for name, count in others.items())}."
         f"\n\n    {text.replace(chr(10), chr(10) + '    ')}\n"
     )

@@ -61,7 +61,7 @@ def open_workers(scheduler: str | None = None, workers: int = 1, memory: str = "
             raise StudyError(f"no Dask scheduler answers at {scheduler} ({error})") from error
         return
     with (
-        LocalCluster(workers, threads_per_worker=1, memory_limit=memory, dashboard_address=None) as cluster,
+        LocalCluster(workers, threads_per_worker=1, memory_limit=memory, dashboard_address=":0") as cluster,
         Client(cluster) as client,
     ):
         yield _on(client)

@@ -1,12 +1,13 @@
-"""Files of results, written whole or not at all."""
+"""Result files of studies: written whole or not at all, and kept while what they were made from stays the same."""
 
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from tools.studies.errors import StudyError
 
 CLAIM = "made-with.json"
 """In a folder of results: what they were made with."""
+KEY = "made_from"
+"""Entry of a result that holds the digest of what it was made from."""
 
 
 @contextmanager
@@ -34,7 +37,7 @@ def whole_file(path: Path) -> Iterator[Path]:
 def write_json(path: Path, content: Any) -> None:
     """Write JSON; NaN and infinity become null."""
     with whole_file(path) as temporary:
-        temporary.write_text(json.dumps(finite(content), indent=1) + "\n", "utf-8")
+        temporary.write_text(json.dumps(finite(content), indent=1, ensure_ascii=False) + "\n", "utf-8")
 
 
 def write_rows(path: Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
@@ -64,6 +67,29 @@ def claim(folder: Path, description: dict[str, Any]) -> None:
         write_json(path, wanted)
     elif (found := read_json(path)) != wanted:
         raise StudyError(f"{folder} holds files made with {found}, not {wanted}; remove it or name another folder")
+
+
+def digest(*parts: Any) -> str:
+    """A short hash of values whose ``repr`` says all of them."""
+    return hashlib.sha256("\0".join(map(repr, parts)).encode()).hexdigest()[:16]
+
+
+def kept(
+    path: Path, made_from: str, make: Callable[[], dict[str, Any]], *, beside: Sequence[Path] = ()
+) -> dict[str, Any]:
+    """The result in ``path`` if it was ``made_from`` the same, else a new one, written there.
+
+    A file that cannot be read is made anew, as is a result without the files ``beside`` it that belong to it.
+    """
+    try:
+        result: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        if result[KEY] == made_from and all(file.exists() for file in beside):
+            return result
+    except (OSError, ValueError, TypeError, KeyError):
+        pass
+    result = finite({**make(), KEY: made_from})
+    write_json(path, result)
+    return result
 
 
 def finite(content: Any) -> Any:

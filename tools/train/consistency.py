@@ -32,7 +32,7 @@ from voiceid.scoring.voice import hear
 from voiceid.types import SAMPLE_RATE, Samples, Source, Waveform
 
 Embedding = NDArray[np.float32]
-GATES = {"convenience": 0.005, "balanced": 0.01, "strict": 0.015}
+GATES = {"convenience": 0.005, "balanced": 0.015, "strict": 0.025}
 """Share of genuine commands that the gate may refuse, by operating point."""
 ENROLLED = 3
 """Utterances of a speaker that make the reference."""

@@ -1,9 +1,9 @@
 """Train the identity model: a narrow ResCNN that learns CAM++'s speaker space, and to tell the labelled speakers apart.
 
-Every batch holds crops of one random length, 0.9 to 2.8 s, mostly augmented. Three losses: the cosine distance to the
-teacher's centred embedding of the clean utterance (averaged with its speaker's mean where the speaker is known), the
-difference of the similarities within the batch, and, from a later step on, additive angular margin softmax over the
-labelled speakers (Deng et al., 2019).
+Every batch holds crops of one random length, 1 to 2.9 s, mostly augmented, and asks for what the teacher made of the
+clean crop. Three losses: the cosine distance to the teacher's centred embedding, the difference of the similarities
+within the batch, and that of the frames which the teacher pools, through a linear layer that is thrown away. A fourth,
+additive angular margin softmax over the labelled speakers (Deng et al., 2019), can join in.
 """
 
 from __future__ import annotations
@@ -23,19 +23,21 @@ from torch import Tensor, nn
 from torch.nn import functional
 from tqdm import tqdm
 
+from tools.train.data.lessons import BLOCK, BLOCKS, SAMPLES, SHARD
 from tools.train.data.voice_augmentation import Augmenter
-from tools.train.data.voices import Bank, open_bank
 from tools.train.networks.deep_speaker import DeepSpeaker, Shape
 from tools.train.teachers.campplus import DIMENSION, cache_folder
 from tools.train.unfold import unfold
 from voiceid.features.mel import deep_speaker_fbank, log_mel
 from voiceid.types import SAMPLE_RATE
 
-CROP_SECONDS = (0.9, 2.8)
-FULL_CLIPS = 4
-"""A speaker with more clips is drawn no more often than with these: voices count, not recordings."""
-MIN_CLIPS = 2
-"""A speaker with fewer clips that the teacher heard has no label."""
+Crops = NDArray[np.float32]
+CROP_BLOCKS = (6, BLOCKS)
+"""Shortest and longest crop: 0.96 to 2.88 s."""
+MIN_CROPS = 4
+"""A speaker with fewer crops has no label."""
+HEARD = 512
+"""Channels that the teacher pools."""
 FRONT_ENDS = {"log-mel": log_mel, "deep-speaker-fbank": deep_speaker_fbank}
 
 
@@ -50,7 +52,9 @@ class Recipe:
     rate: float = 2e-3
     weight_decay: float = 1e-4
     relational: float = 2.0
-    margin_weight: float = 0.1
+    frames: float = 0.5
+    margin_weight: float = 0.0
+    """Zero: the margin pulled the network away from its teacher, and unseen speakers closer together."""
     margin: float = 0.2
     margin_scale: float = 24.0
     margin_from: float = 0.5
@@ -59,51 +63,49 @@ class Recipe:
     seed: int = 1
 
 
-class Voices:
-    """All banks as one pool of training crops with their targets."""
+class Lessons:
+    """All shards of a folder of lessons (:mod:`tools.train.data.lessons`), opened without reading them."""
 
-    def __init__(self, banks: list[Bank]) -> None:
-        self.banks = banks
-        embeddings = np.concatenate([bank.teacher for bank in banks])
-        names = np.array([clip.speaker for bank in banks for clip in bank.clips])
-        heard = np.isfinite(embeddings[:, 0])
-        self.mean = _unit(embeddings[heard]).mean(axis=0)
+    def __init__(self, folder: Path) -> None:
+        shards = sorted(path.name[:3] for path in folder.glob("*.label.npy"))
+        if not shards:
+            raise SystemExit(f"{folder}: no lessons; make them with tools.train.data.lessons")
+        self.audio, self.frames, teacher, labels = (
+            [np.load(folder / f"{shard}.{part}.npy", mmap_mode=mode) for shard in shards]
+            for part, mode in (("audio", "r"), ("frames", "r"), ("teacher", None), ("label", None))
+        )
+        unit = _unit(np.concatenate(teacher))
+        self.mean = unit.mean(axis=0)
         """Mean of the teacher's unit embeddings: subtracted from targets."""
-        targets = _unit(_unit(embeddings) - self.mean)
-        labels = np.full(len(names), -1)
-        self.speakers = [
-            str(name)
-            for name, count in zip(*np.unique(names[heard], return_counts=True), strict=True)
-            if name and count >= MIN_CLIPS
-        ]
-        self.centres = np.zeros((len(self.speakers), DIMENSION), np.float32)
-        for label, speaker in enumerate(self.speakers):
-            rows = np.flatnonzero(names == speaker)
-            labels[rows] = label
-            centre = self.centres[label] = _unit(targets[rows[heard[rows]]].mean(axis=0))
-            targets[rows] = np.where(heard[rows, None], _unit(targets[rows] + centre), centre)
-        kept = np.flatnonzero(np.isfinite(targets[:, 0]))
-        self.targets, self.labels = targets[kept], labels[kept]
-        pairs = [(b, c) for b, bank in enumerate(banks) for c in range(len(bank.clips))]
-        self.entries = [pairs[i] for i in kept]
-        seconds = np.array([banks[b].clips[c].length for b, c in self.entries]) / SAMPLE_RATE
-        weights = np.clip(seconds, 0.7, 6.0)
-        _, voice, clips = np.unique(names[kept], return_inverse=True, return_counts=True)
-        weights[names[kept] != ""] *= np.minimum(1, FULL_CLIPS / clips[voice])[names[kept] != ""]
-        self.weights = weights / weights.sum()
-        self.hours = float(seconds.sum() / 3600)
+        self.targets = _unit(unit - self.mean)
+        names = np.concatenate(labels)
+        known, counts = np.unique(names[names != ""], return_counts=True)
+        self.speakers = [str(name) for name in known[counts >= MIN_CROPS]]
+        if not self.speakers:
+            raise SystemExit(f"{folder}: no speaker has {MIN_CROPS} crops; make more lessons")
+        self.labels = np.searchsorted(self.speakers, names)
+        found = np.minimum(self.labels, len(self.speakers) - 1)
+        self.labels[np.array(self.speakers)[found] != names] = -1
+        self.centres = np.stack([_unit(self.targets[self.labels == i].mean(axis=0)) for i in range(len(self.speakers))])
+        sample = np.concatenate([frames[:64].astype(np.float32) for frames in self.frames[:8]]).reshape(-1, HEARD)
+        deviation = sample.std(axis=0)
+        self.frame_mean, self.frame_deviation = sample.mean(axis=0), np.maximum(deviation, deviation.mean() / 5)
+        self.hours = len(names) * SAMPLES / SAMPLE_RATE / 3600
 
-    def draw(self, count: int, length: int, rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """``count`` entries by duration and voice, and a crop of ``length`` samples of each (short clips repeat)."""
-        chosen = rng.choice(len(self.entries), size=count, p=self.weights)
-        crops = np.empty((count, length), np.float32)
-        for row, entry in enumerate(chosen):
-            bank, clip = self.banks[self.entries[entry][0]], self.entries[entry][1]
-            offset, total = bank.clips[clip].offset, bank.clips[clip].length
-            start = offset + int(rng.integers(max(1, total - length + 1)))
-            part = bank.audio[start : start + min(length, total)].astype(np.float32) / 32768
-            crops[row] = np.resize(part, length)
-        return chosen, crops
+    def draw(self, count: int, blocks: int, rng: np.random.Generator) -> tuple[NDArray[np.int64], Crops, Crops]:
+        """``count`` lessons, of each ``blocks`` blocks: samples (n, s) and standardised frames (n, blocks, 512)."""
+        chosen = rng.integers(len(self.targets), size=count)
+        return chosen, *self.crops(chosen, blocks, rng)
+
+    def crops(self, chosen: NDArray[np.int64], blocks: int, rng: np.random.Generator) -> tuple[Crops, Crops]:
+        """Of each of the ``chosen`` lessons ``blocks`` blocks anywhere: samples (n, s) and frames (n, blocks, 512)."""
+        crops = np.empty((len(chosen), blocks * BLOCK), np.float32)
+        frames = np.empty((len(chosen), blocks, HEARD), np.float32)
+        for row, (shard, place) in enumerate(zip(*divmod(chosen, SHARD), strict=True)):
+            start = int(rng.integers(BLOCKS - blocks + 1))
+            crops[row] = self.audio[shard][place, start * BLOCK : (start + blocks) * BLOCK]
+            frames[row] = self.frames[shard][place, start : start + blocks]
+        return crops / 32768, (frames - self.frame_mean) / self.frame_deviation
 
 
 class MarginHead(nn.Module):
@@ -124,16 +126,18 @@ class MarginHead(nn.Module):
 class Trainer:
     """One run: network, its running average, optimiser, and where it stands."""
 
-    def __init__(self, recipe: Recipe, voices: Voices, augmenter: Augmenter, folder: Path, device: str) -> None:
+    def __init__(self, recipe: Recipe, lessons: Lessons, augmenter: Augmenter, folder: Path, device: str) -> None:
         torch.manual_seed(recipe.seed)
-        self.recipe, self.voices, self.augmenter, self.device = recipe, voices, augmenter, torch.device(device)
+        self.recipe, self.lessons, self.augmenter, self.device = recipe, lessons, augmenter, torch.device(device)
         self.checkpoint = folder / "checkpoint.pt"
         shape = Shape(recipe.channels, DIMENSION, normalise_input=recipe.frontend == "log-mel", deviation=True)
         self.network = DeepSpeaker(shape).to(self.device, memory_format=torch.channels_last)
-        self.head = MarginHead(torch.from_numpy(voices.centres), recipe.margin, recipe.margin_scale).to(self.device)
+        self.head = MarginHead(torch.from_numpy(lessons.centres), recipe.margin, recipe.margin_scale).to(self.device)
+        self.hint = nn.Linear(self.network.affine.in_features // 2, HEARD).to(self.device)
+        """From the frames that the student pools to those that the teacher pools; not part of the model."""
         average = torch.optim.swa_utils.get_ema_multi_avg_fn(recipe.averaging)
         self.average = torch.optim.swa_utils.AveragedModel(self.network, multi_avg_fn=average, use_buffers=True)
-        parameters = [*self.network.parameters(), *self.head.parameters()]
+        parameters = [*self.network.parameters(), *self.hint.parameters(), *self.head.parameters()]
         self.optimiser = torch.optim.AdamW(parameters, lr=recipe.rate, weight_decay=recipe.weight_decay)
         self.step = 0
         self.history: list[dict[str, float]] = []
@@ -163,21 +167,23 @@ class Trainer:
             group["lr"] = (
                 recipe.rate * min(1.0, (self.step + 1) / 100) * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * share)))
             )
-        length = int(rng.uniform(*CROP_SECONDS) * SAMPLE_RATE)
-        chosen, crops = self.voices.draw(recipe.batch, length, rng)
+        blocks = int(rng.integers(CROP_BLOCKS[0], CROP_BLOCKS[1] + 1))
+        chosen, crops, heard = self.lessons.draw(recipe.batch, blocks, rng)
         features = self._features(self.augmenter(crops, rng))
-        targets = torch.from_numpy(self.voices.targets[chosen]).to(self.device)
-        labels = torch.from_numpy(self.voices.labels[chosen]).to(self.device)
+        targets = torch.from_numpy(self.lessons.targets[chosen]).to(self.device)
+        labels = torch.from_numpy(self.lessons.labels[chosen]).to(self.device)
         self.network.train()
         with torch.autocast(self.device.type, torch.bfloat16):
-            embeddings = self.network(torch.from_numpy(features).to(self.device))
-        embeddings = functional.normalize(embeddings.float(), dim=1)
+            frames = self.network.frames(torch.from_numpy(features).to(self.device))
+            hints = self.hint(frames[:, :blocks])
+        embeddings = self.network.pool(frames.float().mean(dim=1), frames.float().var(dim=1, unbiased=False))
         distance = (1 - (embeddings * targets).sum(dim=1)).mean()
         relations = functional.mse_loss(embeddings @ embeddings.T, targets @ targets.T)
-        loss = distance + recipe.relational * relations
-        losses = {"distance": distance.item(), "relations": relations.item()}
+        missed = functional.mse_loss(hints.float(), torch.from_numpy(heard).to(self.device))
+        loss = distance + recipe.relational * relations + recipe.frames * missed
+        losses = {"distance": distance.item(), "relations": relations.item(), "frames": missed.item()}
         known = labels >= 0
-        if share >= recipe.margin_from and bool(known.any()):
+        if recipe.margin_weight and share >= recipe.margin_from and bool(known.any()):
             margin = self.head(embeddings[known], labels[known])
             loss = loss + recipe.margin_weight * margin
             losses["margin"] = margin.item()
@@ -202,9 +208,10 @@ class Trainer:
             "step": self.step,
             "network": self.network.state_dict(),
             "average": self.average.state_dict(),
+            "hint": self.hint.state_dict(),
             "head": self.head.state_dict(),
             "optimiser": self.optimiser.state_dict(),
-            "teacher_mean": torch.from_numpy(self.voices.mean),
+            "teacher_mean": torch.from_numpy(self.lessons.mean),
             "history": self.history,
         }
         partial = self.checkpoint.with_suffix(".partial")
@@ -217,7 +224,7 @@ class Trainer:
         An exported model (``.onnx``) has nothing but weights.
         """
         if path.suffix == ".onnx":
-            _, crops = self.voices.draw(128, 2 * SAMPLE_RATE, np.random.default_rng(self.recipe.seed))
+            _, crops, _ = self.lessons.draw(128, 12, np.random.default_rng(self.recipe.seed))
             unfold(self.network, path, torch.from_numpy(self._features(crops)).to(self.device))
             self.average.module.load_state_dict(self.network.state_dict())
             return
@@ -227,6 +234,7 @@ class Trainer:
             self.network.load_state_dict(self.average.module.state_dict())
             return
         self.network.load_state_dict(state["network"])
+        self.hint.load_state_dict(state["hint"])
         if state["head"]["weight"].shape == self.head.weight.shape:
             self.head.load_state_dict(state["head"])
         else:  # other banks, other speakers: the head, which is the last parameter, starts anew
@@ -237,11 +245,17 @@ class Trainer:
 
 
 def load_network(checkpoint: Path) -> tuple[DeepSpeaker, dict[str, Any]]:
-    """The averaged network of a checkpoint, ready to embed, and the rest of the checkpoint."""
+    """The averaged network of a checkpoint, ready to embed, and the rest of the checkpoint.
+
+    The map of :mod:`tools.train.within_speakers`, where there is one, is part of its last layer.
+    """
     state: dict[str, Any] = torch.load(checkpoint, map_location="cpu", weights_only=True)
     network = DeepSpeaker(Shape(**{**state["shape"], "channels": tuple(state["shape"]["channels"])}))
     prefix = "module."
     averaged = {k.removeprefix(prefix): v for k, v in state["average"].items() if k.startswith(prefix)}
+    if "within" in state:
+        for name in ("affine.weight", "affine.bias"):
+            averaged[name] = state["within"] @ averaged[name]
     network.load_state_dict(averaged)
     return network.eval(), state
 
@@ -255,7 +269,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     defaults = Recipe()
     parser.add_argument("name", help="run name: checkpoints go to $VOICEID_CACHE/identity/runs/<name>")
-    parser.add_argument("--banks", nargs="+", default=["corpus"], help="banks made by tools.train.data.voices")
+    parser.add_argument("--lessons", default="train", help="lessons made by tools.train.data.lessons")
     parser.add_argument("--channels", type=int, nargs=4, default=defaults.channels)
     parser.add_argument("--frontend", choices=sorted(FRONT_ENDS), default=defaults.frontend)
     parser.add_argument("--steps", type=int, default=defaults.steps)
@@ -278,15 +292,15 @@ def main() -> None:
     home = cache_folder("identity")
     folder = home / "runs" / options.name
     folder.mkdir(parents=True, exist_ok=True)
-    voices = Voices([open_bank(home / "banks" / name) for name in options.banks])
-    print(f"{len(voices.entries)} clips, {voices.hours:.1f} h, {len(voices.speakers)} labelled speakers")
-    trainer = Trainer(recipe, voices, Augmenter.from_corpus(), folder, options.device)
+    lessons = Lessons(home / "lessons" / options.lessons)
+    print(f"{len(lessons.targets)} lessons, {lessons.hours:.1f} h, {len(lessons.speakers)} labelled speakers")
+    trainer = Trainer(recipe, lessons, Augmenter.from_corpus(), folder, options.device)
     if trainer.checkpoint.exists():
         trainer.resume(trainer.checkpoint)
     elif options.start_from:
         trainer.resume(options.start_from, weights_only=True)
     trainer.run()
-    report = {"recipe": asdict(recipe), "banks": options.banks, "hours": voices.hours, "history": trainer.history}
+    report = {"recipe": asdict(recipe), "lessons": options.lessons, "hours": lessons.hours, "history": trainer.history}
     report["start_from"] = str(options.start_from) if options.start_from else None
     (folder / "report.json").write_text(json.dumps(report, indent=1), "utf-8")
 

@@ -76,7 +76,7 @@ class Verification:
     def run(
         self, score: Callable[[Embedding, Embedding], float], seconds: float | None = None, *, rounds: int = 1
     ) -> Trials:
-        """Try every test utterance, cut to ``seconds`` (shorter ones are left out), against every template.
+        """Try every test utterance, cut to ``seconds`` (shorter ones are left out), against every template (3, d).
 
         ``rounds`` enrols each speaker so many times, each from other utterances.
         """
@@ -85,13 +85,9 @@ class Verification:
         target: list[tuple[float, str]] = []
         nontarget: list[tuple[float, str]] = []
         for number in tqdm(range(rounds), desc=f"trials of {seconds or 'all'} s", leave=False):
-            order = {n: np.roll(np.arange(len(c)), -ENROLLED * number) for n, c in self.speakers.items()}
-            templates = {
-                name: _unit(np.mean([self._whole(clips[i]) for i in order[name][:ENROLLED]], axis=0))
-                for name, clips in self.speakers.items()
-            }
+            templates = self.templates(number)
             for speaker, clips in self.speakers.items():
-                for i in order[speaker][ENROLLED:]:
+                for i in _order(clips, number)[ENROLLED:]:
                     embedding = self._cut(clips[i], seconds, starts[clips[i].offset])
                     if embedding is None:
                         continue
@@ -103,6 +99,13 @@ class Verification:
             np.array([s for s, _ in nontarget]),
             [n for _, n in nontarget],
         )
+
+    def templates(self, number: int) -> dict[str, Embedding]:
+        """The embeddings (3, d) that enrol each speaker in round ``number``."""
+        return {
+            name: np.stack([self._whole(clips[i]) for i in _order(clips, number)[:ENROLLED]])
+            for name, clips in self.speakers.items()
+        }
 
     def _whole(self, clip: Clip) -> Embedding:
         return self._remember(clip, 0, clip.length)
@@ -118,6 +121,11 @@ class Verification:
         if key not in self._known:
             self._known[key] = _unit(self._embed(self._bank.samples(clip)[start : start + length]))
         return self._known[key]
+
+
+def _order(clips: list[Clip], number: int) -> NDArray[np.int64]:
+    """In which order round ``number`` takes a speaker's clips: the first enrol."""
+    return np.roll(np.arange(len(clips)), -ENROLLED * number)
 
 
 def _unit(vector: Embedding) -> Embedding:

@@ -25,8 +25,9 @@ step tools.train.data.attacks.kokoro
 step tools.train.data.attacks.neural
 step tools.train.data.attacks.vocoder upsampling-256 spectral-160 --steps 4000
 step tools.train.data.attacks.vocoder upsampling-160 --steps 2000
+step tools.train.data.attacks.vocoder parallel-200 --steps 4000 --batch 3
 
-# Identity: CAM++'s speaker space, distilled; speech moved to other voices counts as further speakers.
+# Identity: CAM++ distilled frame by frame; speech moved to other voices counts as further speakers.
 read_speech=(ls-train100-1utt ls-train100-3spk ls-test-clean libritts-yourtts-gt mls-pt-yourtts-gt commonvoice-yourtts-gt
   ls-fakebob-originals asterisk speech-commands)
 step tools.train.data.voices --device "$device"
@@ -34,8 +35,10 @@ step tools.train.data.voices --synthetic "$cache/spoofing/kokoro" --device "$dev
 for seed in 2 3 4 5 6; do
   step tools.train.data.voices --moved "$seed" --sets "${read_speech[@]}" --device "$device"
 done
-step tools.train.identity main --banks corpus corpus-moved2 corpus-moved3 corpus-moved4 corpus-moved5 corpus-moved6 kokoro \
-  --steps 24000 --rate 2e-3 --margin-weight 0.05 --margin-from 0.6 --device "$device"
+banks=(corpus corpus corpus-moved{2,3,4,5,6} kokoro)
+step tools.train.data.lessons train --banks "${banks[@]}" --device "$device"
+step tools.train.identity main --steps 24000 --device "$device"
+step tools.train.within_speakers "$cache/identity/runs/main/checkpoint.pt"
 step tools.train.identity_card "$cache/identity/runs/main/checkpoint.pt"
 step tools.train.consistency
 
@@ -56,14 +59,21 @@ step tools.train.liveness train
 # Fusion of the three.
 step tools.train.fusion
 
-# Units: phone labels where there are transcripts, contrastive prediction, codebooks.
+# The guard, for whoever switches it on: thresholds on development speakers, figures on others.
+for study in guard adversarial-short; do step tools.studies.adversarial run "docs/studies/$study.toml"; done
+step tools.studies.adversarial guard docs/studies/guard.toml --transform quantise-8 --test docs/studies/adversarial-short.toml
+
+# Units: phone labels where there are transcripts, a teacher for the rest, contrastive prediction, codebooks.
 phones=$units/phones-train.npz
-step tools.train.phones "$phones" --cache "$units" --sets ls-test-clean ls-train100-3spk
-step tools.train.units "$units/guided" --cache "$units" --guidance "$phones" --contrast 0.2 --windows 2 \
-  --steps-per-update 1 --rate 1.5e-3 --updates 20000 --device "$device"
-step tools.train.codebook "$units/guided/checkpoint.pt" "$units/units.pt" --cache "$units" \
-  --projection phones --phones "$phones"
-step tools.train.units_card "$units/units.pt" models
+step tools.train.phones "$phones" --cache "$units" --sets ls-test-clean ls-train100-3spk ls-fakebob-originals
+step tools.train.phone_teacher "$units/teacher.npy" --cache "$units" --phones "$phones"
+step tools.train.units "$units/guided" --cache "$units" --guidance "$phones" --teacher "$units/teacher.npy" \
+  --contrast 0.1 --contrast-groups 1 --updates 20000 --device "$device"
+step tools.train.codebook "$units/guided/checkpoint.pt" "$units/units.pt" --cache "$units" --projection phones
+step tools.train.units_card "$units/units.pt" models --version 1.1
+
+# Resynthesis of the units of one codebook in one voice.
+step tools.train.resynthesis models --cache "$units"
 
 # Words, for service providers: synthetic commands (flite and espeak-ng are to be installed), then the recogniser.
 transcripts=$cache/words/transcripts.json

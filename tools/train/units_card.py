@@ -12,8 +12,10 @@ from typing import Any
 from tools.train.cards import write_card
 from tools.train.export.units import BLOCK_FRAMES, export, identity, load_tokens
 from tools.train.networks.cpc import load_checkpoint
+from tools.train.networks.mel_encoder import HOP, LEFT, RECEPTIVE
 from tools.train.units_data import training_items
 from voiceid.models.card import Card, TrainingData
+from voiceid.types import SAMPLE_RATE
 
 LICENCES = {
     "ls-test-clean": "CC BY 4.0",
@@ -38,33 +40,43 @@ def training_data() -> list[TrainingData]:
     return [TrainingData(name, LICENCES[name], f"{total / 60:.0f} min") for name, total in sorted(seconds.items())]
 
 
-def describe(saved: dict[str, Any], options: dict[str, int]) -> str:
+def describe(saved: dict[str, Any], options: dict[str, Any]) -> str:
     """What the model is, in words."""
+    shape = (
+        f"a log-mel front end and causal convolutions (width {options['context']})"
+        if options["front"] == "mel"
+        else f"width {options['width']}, {options['layers']} LSTM layers"
+    )
     guided = (
-        f"The LSTM was also trained to name, {saved['lookahead']} frames late, the phone of a forced alignment "
-        "(pocketsphinx, on transcribed training speech): phonetic guidance beside the contrastive loss, not plain CPC."
+        f"The context network was also trained to name, {saved['lookahead']} frames late, the phone of a forced "
+        "alignment (pocketsphinx, on transcribed training speech)"
+        + (", and what a teacher on Whisper tiny.en's encoder hears in all training speech" if saved["taught"] else "")
+        + ", while voice and channel were changed: phonetic guidance beside the contrastive loss, not plain CPC."
         if saved["guided"]
         else "Plain CPC, no labels."
     )
     space = (
-        "linear discriminants of the phones, fixed"
+        "directions that tell phones apart and not speakers, fixed"
         if saved["projection"] == "phones"
-        else "the LSTM's output under one global standardisation"
+        else "context vectors under one global standardisation"
     )
     return (
-        f"CPC encoder (width {options['width']}, {options['layers']} LSTM layers, {saved['update']} updates) and "
+        f"CPC encoder ({shape}, {saved['update']} updates) and "
         f"k-means codebooks of 50, 100 and 200 units on {space}. {guided}"
     )
 
 
 def commands(saved: dict[str, Any]) -> str:
     """The commands that make the model."""
-    guidance = "--guidance LABELS --contrast 0.2" if saved["guided"] else ""
+    teacher = " --teacher TEACHER" if saved["taught"] else ""
     return (
-        "python -m tools.train.phones LABELS --cache CACHE --sets ls-test-clean ls-train100-3spk; "
-        f"python -m tools.train.units FOLDER --cache CACHE {guidance} --windows 2 --steps-per-update 1 --rate 1.5e-3 "
-        f"--updates {saved['update']}; python -m tools.train.codebook FOLDER/checkpoint.pt UNITS --cache CACHE "
-        f"--projection {saved['projection']} --phones LABELS; python -m tools.train.units_card UNITS models"
+        "python -m tools.train.phones LABELS --cache CACHE --sets ls-test-clean ls-train100-3spk ls-fakebob-originals; "
+        + ("python -m tools.train.phone_teacher TEACHER --cache CACHE --phones LABELS; " if teacher else "")
+        + f"python -m tools.train.units FOLDER --cache CACHE --guidance LABELS{teacher} --contrast 0.1 "
+        f"--contrast-groups 1 --windows 2 --updates {saved['update']}; "
+        "python -m tools.train.codebook FOLDER/checkpoint.pt UNITS --cache CACHE "
+        f"--projection {saved['projection']}; "
+        "python -m tools.train.units_card UNITS models"
     )
 
 
@@ -81,6 +93,7 @@ def main() -> None:
         file = Path(scratch) / "units.onnx"
         error = export(arguments.checkpoint, file)
         file.replace(arguments.folder / "units.onnx")
+    heard = RECEPTIVE - LEFT + (HOP if model.options["front"] == "mel" else 0)  # of two frames a step, the first waits
     metrics = json.loads(arguments.metrics.read_text("utf-8")) if arguments.metrics else {}
     card = Card(
         schema=1,
@@ -108,7 +121,7 @@ def main() -> None:
             "frame_rate": 100,
             "block_frames": BLOCK_FRAMES,
             "lookahead_frames": saved["lookahead"],
-            "lookahead_seconds": (saved["lookahead"] * 160 + 312) / 16_000,
+            "lookahead_seconds": (saved["lookahead"] * HOP + heard) / SAMPLE_RATE,
             "identity": identity(load_tokens(arguments.checkpoint)),
         },
     )

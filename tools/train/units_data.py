@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,8 @@ from tools.train.data.corpus import Item, Split, read_index
 from voiceid.audio import prepare, read_waveform
 from voiceid.errors import AudioError
 
-HOP = 160
+READ = ("ls-", "libritts-")
+"""How the names of sets of read sentences begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +87,6 @@ def load_phones(file: Path, speech: Speech) -> list[NDArray[np.int16] | None]:
     return [known.get(name) for name in speech.names]
 
 
-def write_json(path: Path, value: object) -> None:
-    """Write ``value`` as JSON, atomically."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(json.dumps(value, indent=1) + "\n", "utf-8")
-    temporary.replace(path)
+def merge_phones(files: Sequence[list[NDArray[np.int16] | None]]) -> list[NDArray[np.int16] | None]:
+    """One label sequence an utterance from several files of the same speech; later files win."""
+    return [next((known for known in reversed(found) if known is not None), None) for found in zip(*files, strict=True)]

@@ -29,15 +29,11 @@ class FileSource:
     A last frame that is not full is left out.
 
     Raises:
-        AudioError: there is no such file; from :meth:`frames`, it cannot be read.
+        AudioError: no recording or pipe that this user may read; from :meth:`frames`, it cannot be read.
     """
 
     def __init__(self, path: Path, *, history: float = 3.0) -> None:
-        try:
-            if not path.exists():
-                raise AudioError(f"{path}: no such recording or pipe")
-        except OSError as error:  # as of a name that is too long to exist
-            raise AudioError(f"{path}: cannot be read ({error.strerror})") from error
+        _check(path)
         self._path = path
         self._ring = RingBuffer(history)
         self._closed = False
@@ -81,3 +77,18 @@ class FileSource:
             if select.select([pipe], [], [], _PAUSE)[0]:
                 return os.read(pipe, _PIECE)
         return b""
+
+
+def _check(path: Path) -> None:
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        raise AudioError(f"{path}: no such recording or pipe; make it, or name another") from None
+    except OSError as error:  # as of a name that is too long to exist
+        raise AudioError(f"{path}: cannot be read ({error.strerror})") from error
+    if stat.S_ISDIR(mode):
+        raise AudioError(f"{path}: is a folder; name a recording or a pipe")
+    if not stat.S_ISREG(mode) and not stat.S_ISFIFO(mode):
+        raise AudioError(f"{path}: is neither a recording nor a pipe")
+    if not os.access(path, os.R_OK):
+        raise AudioError(f"{path}: cannot be read (Permission denied); see its owner and mode")

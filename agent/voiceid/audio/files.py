@@ -1,7 +1,8 @@
-"""Reading audio files of any common format, rate and channel count as mono 16 kHz."""
+"""Reading audio files of any common format, rate and channel count as mono 16 kHz, and making WAV files."""
 
 from __future__ import annotations
 
+import io
 import os
 from pathlib import Path
 
@@ -68,3 +69,10 @@ def to_mono_16k(samples: Samples, rate: int, *, name: str = "audio") -> Samples:
     if rate != SAMPLE_RATE:
         mono = soxr.resample(mono, rate, SAMPLE_RATE)
     return np.ascontiguousarray(mono, dtype=np.float32)
+
+
+def to_wav(samples: Samples) -> bytes:
+    """A WAV file of 16 bits: float32 (n,) at 16 kHz in [-1, 1]."""
+    stream = io.BytesIO()
+    soundfile.write(stream, samples, SAMPLE_RATE, format="WAV", subtype="PCM_16")
+    return stream.getvalue()

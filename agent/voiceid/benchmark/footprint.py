@@ -12,16 +12,17 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
 from voiceid.benchmark.machine import reset_peak, resident_mib
 from voiceid.errors import VoiceIdError
-from voiceid.models.card import ROLES, Role
-from voiceid.models.store import find_model
+from voiceid.models.card import Role
+from voiceid.models.store import find_model, references
 from voiceid.settings import ModelSettings, Settings
-from voiceid.types import SAMPLE_RATE, Samples
+from voiceid.types import SAMPLE_RATE, Samples, Source, Waveform
 
 Task = Literal["cold-start", "models"]
 
@@ -68,11 +69,11 @@ def measure_cold_start(settings: ModelSettings, speech: Samples, seconds: float)
 def measure_models(settings: ModelSettings, speech: Samples, seconds: float) -> tuple[ModelFootprint, ...]:
     """Load and run the models one after the other, the hungriest last, lest others live in memory that it left."""
     memory = _spawn("models", settings, speech, seconds)
-    return tuple(_footprint(role, settings, memory[role]) for role in ROLES)
+    return tuple(_footprint(role, name, memory[role]) for role, name in references(settings).items())
 
 
-def _footprint(role: Role, settings: ModelSettings, memory: dict[str, float]) -> ModelFootprint:
-    model = find_model(getattr(settings, role), role)
+def _footprint(role: Role, reference: str, memory: dict[str, float]) -> ModelFootprint:
+    model = find_model(reference, role)
     card = model.card
     size = sum((model.folder / name).stat().st_size for name in (card.file, *card.assets))
     return ModelFootprint(role, card.name, card.version, card.sha256, size, **memory)
@@ -108,27 +109,33 @@ def _cold_start(settings: Settings, speech: Samples, seconds: float) -> dict[str
 
 
 def _models(settings: Settings, speech: Samples, seconds: float) -> dict[str, dict[str, float]]:
+    from voiceid.audio import prepare
     from voiceid.benchmark.stages import CODEBOOK
     from voiceid.scoring.fusion import FusionModel
+    from voiceid.scoring.guard import GuardModel
     from voiceid.scoring.identity import IdentityModel
     from voiceid.scoring.liveness import LivenessModel
     from voiceid.scoring.spoofing import SpoofingModel
     from voiceid.units.tokenizer import Tokenizer
 
     samples = speech[: round(seconds * SAMPLE_RATE)]
+    utterance = prepare(Waveform(samples, Source.FILE))
+    guard = partial(GuardModel, identity=find_model(settings.models.identity, "identity").card)
     steps: tuple[tuple[Role, Any, Callable[[Any], Any]], ...] = (
         ("units", Tokenizer, lambda model: model.encode(samples, codebook=CODEBOOK)),
         ("identity", IdentityModel, lambda model: model.embed(samples)),
         ("liveness", LivenessModel, lambda model: model.score(samples)),
         ("fusion", FusionModel, lambda model: model.probability(0.0, 0.0, 0.0)),
+        ("guard", guard, lambda model: model.copy(utterance)),
         ("spoofing", SpoofingModel, lambda model: model.windows(samples)),
     )
     kept = []
     memory: dict[str, dict[str, float]] = {}
-    for role, kind, run in steps:
+    named = references(settings.models)
+    for role, kind, run in (step for step in steps if step[0] in named):
         before, _ = resident_mib()
         reset_peak()
-        kept.append(kind(find_model(getattr(settings.models, role), role), threads=settings.models.threads))
+        kept.append(kind(find_model(named[role], role), threads=settings.models.threads))
         run(kept[-1])
         after, peak = resident_mib()
         memory[role] = {"added_rss_mib": max(0.0, after - before), "running_rss_mib": max(0.0, peak - before)}

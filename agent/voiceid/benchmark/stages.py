@@ -19,7 +19,7 @@ from voiceid.types import SAMPLE_RATE, Samples, Utterance, Waveform
 
 CODEBOOK = 100
 """The default codebook."""
-STAGES = ("prepare", "identity", "spoofing", "liveness", "consistency", "fusion", "units")
+STAGES = ("prepare", "identity", "spoofing", "liveness", "consistency", "guard", "fusion", "units")
 """In the pipeline's order."""
 
 
@@ -111,10 +111,11 @@ def measure(
         watches.append(run_once(pipeline, waveform, reference)[0])
         if between is not None:
             between()
-    wall = {stage: [watch.timings()[stage] for watch in watches] for stage in STAGES}
-    cpu = {stage: [watch.cpu[stage] for watch in watches] for stage in STAGES}
+    measured = [stage for stage in STAGES if stage in watches[0].cpu]  # the guard only where it is on
+    wall = {stage: [watch.timings()[stage] for watch in watches] for stage in measured}
+    cpu = {stage: [watch.cpu[stage] for watch in watches] for stage in measured}
     features = count_features(pipeline, utterance)
-    stages = {stage: StageCost(_cost(wall[stage], cpu[stage], seconds), features[stage]) for stage in STAGES}
+    stages = {stage: StageCost(_cost(wall[stage], cpu[stage], seconds), features[stage]) for stage in measured}
     total = _cost(_sum(wall), _sum(cpu), seconds)
     return Run(seconds, threads, repeats, stages, total)
 
@@ -132,6 +133,7 @@ def count_features(pipeline: Pipeline, utterance: Utterance) -> dict[str, int]:
         "spoofing": windows * window,
         "liveness": int(pipeline.judges.liveness.card.inputs["features"][-1]),
         "consistency": voice.before.size + voice.after.size,
+        "guard": len(utterance.samples),
         "fusion": 3,
         "units": len(utterance.samples),
     }

@@ -24,8 +24,9 @@ from voiceid.cli.decisions import decision_json, headline, reasons, scores
 from voiceid.cli.exit_codes import ExitCode, code_of_outcome
 from voiceid.cli.loading import load_pipeline, open_vault_and_key
 from voiceid.cli.output import plain, progress
+from voiceid.cli.output_path import check_output
 from voiceid.cli.remote import daemon, emit_answer, hand_over, hear, refuse_device
-from voiceid.output_file import check_file, write_file
+from voiceid.output_file import write_file
 
 if TYPE_CHECKING:
     from voiceid.cli.context import Context
@@ -67,7 +68,7 @@ def authenticate(
     context = context_of(ctx)
     nonce = decode_bytes(challenge, "--challenge", least=MIN_CHALLENGE)
     identifier = None if credential is None else decode_bytes(credential, "--credential")
-    check_file(output)
+    check_output(output, context, recording=file)
     with daemon(context) as client:
         if client is not None:
             refuse_device(device)

@@ -14,18 +14,17 @@ from rich.text import Text
 from voiceid.cli.arguments import Yes, confirm
 from voiceid.cli.asking import secret
 from voiceid.cli.context import command_app, context_of
-from voiceid.cli.device import key_path
 from voiceid.cli.loading import identity_in_use, open_vault, warn
 from voiceid.cli.output import plain, progress, stderr
+from voiceid.cli.output_path import check_output
 from voiceid.errors import BackupError
-from voiceid.output_file import check_file, write_file
+from voiceid.output_file import write_file
 from voiceid.regular_file import read_regular
 from voiceid.service.permissions import is_login_of_another
 from voiceid.wall_clock import show_moment
 
 if TYPE_CHECKING:
     from voiceid.enrolment.backup import Backup
-    from voiceid.settings import Settings
 
 app = command_app("Make and restore an encrypted backup of enrolments, also to move them to another device.")
 
@@ -57,10 +56,9 @@ def create(
     """
     context = context_of(ctx)
     settings = context.settings()
-    _check_apart(file, settings)
+    check_output(file, context)
     if file.exists() and not overwrite:
         raise BackupError(f"{file}: exists already; --overwrite replaces it")
-    check_file(file)
     vault = open_vault(settings)
     from voiceid.enrolment.backup import Backup, check_passphrase
 
@@ -158,13 +156,6 @@ def _passphrase(file: Path | None, *, confirmation: bool) -> str:
     if not line:
         raise BackupError(f"{file}: no passphrase in its first line, which has to be UTF-8")
     return line
-
-
-def _check_apart(file: Path, settings: Settings) -> None:
-    """Insist on a backup that is not lost with what it is made of, and takes the place of no part of it."""
-    target, folder = Path(os.path.realpath(file)), Path(os.path.realpath(settings.paths.vault))
-    if target.is_relative_to(folder) or target == Path(os.path.realpath(key_path(settings))):
-        raise BackupError(f"{file}: lies in the vault, or is its device key; write the backup elsewhere")
 
 
 def _check_logins(backup: Backup, owners: Mapping[int, int]) -> None:

@@ -44,11 +44,11 @@ def _check_activation(settings: Settings) -> None:
     from voiceid.audio.file_source import FileSource
 
     make_activation(settings.activation)
-    if settings.activation.kind == "file" and settings.activation.file is not None:
+    if settings.activation.file is not None:
         try:
             FileSource(settings.activation.file)
         except AudioError as error:
-            raise SettingsError(f"[activation] file: {error}; make it, or choose another kind") from error
+            raise SettingsError(f"[activation] file: {error}") from error
 
 
 def _source(ctx: typer.Context) -> str:

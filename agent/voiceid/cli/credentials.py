@@ -31,9 +31,10 @@ from voiceid.cli.decisions import decision_json, headline, reasons
 from voiceid.cli.exit_codes import ExitCode, code_of_outcome
 from voiceid.cli.loading import load_pipeline, open_vault, open_vault_and_key, warn
 from voiceid.cli.output import plain, progress
+from voiceid.cli.output_path import check_output
 from voiceid.cli.remote import daemon, emit_answer, hand_over, hear, refuse_device
 from voiceid.errors import CredentialError
-from voiceid.output_file import check_file, write_file
+from voiceid.output_file import write_file
 from voiceid.wall_clock import show_moment
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def register(
     nonce = decode_bytes(challenge, "--challenge", least=MIN_CHALLENGE)
     handle = None if user_handle is None else decode_bytes(user_handle, "--user-handle")
     if output is not None:
-        check_file(output)
+        check_output(output, context, recording=file)
     with daemon(context) as client:
         if client is not None:
             refuse_device(device)

@@ -14,15 +14,13 @@ if TYPE_CHECKING:
     from voiceid.types import Decision
 
 STYLES = {"accepted": "bold green", "inconclusive": "bold yellow", "not_enrolled": "bold yellow"}
-JUDGES = ("identity", "spoofing", "liveness", "consistency")
 
 
 def decision_json(decision: Decision, **more: Any) -> dict[str, Any]:
     """``decision`` in JSON's types with its exit code; ``more`` comes first."""
     table = plain(decision)
-    for name in JUDGES:
-        if table["evidence"]:
-            score = getattr(decision.evidence, name)
+    if decision.evidence is not None:
+        for name, score in decision.evidence.scores().items():
             table["evidence"][name]["passed"] = score.passed
     return {**more, **table, "exit_code": int(code_of_outcome(decision.outcome))}
 
@@ -32,7 +30,9 @@ def headline(decision: Decision, subject: str) -> Text:
     text = Text(decision.outcome.value.replace("_", " "), style=STYLES.get(decision.outcome.value, "bold red"))
     text.append(f"  {subject}", style="bold")
     if decision.voiceid is not None:
-        text.append(f"  VoiceID {decision.voiceid:.3f} (at least {decision.voiceid_threshold:.3f})", style="default")
+        text.append(
+            f"  VoiceID score {decision.voiceid:.3f} (accepted from {decision.voiceid_threshold:.3f})", style="default"
+        )
     return text
 
 
@@ -46,8 +46,7 @@ def scores(decision: Decision) -> Table | Text:
     if decision.evidence is None:
         return Text("")
     table = Table("judge", "score (llr)", "threshold", "", box=None, pad_edge=True)
-    for name in JUDGES:
-        score = getattr(decision.evidence, name)
+    for name, score in decision.evidence.scores().items():
         verdict = Text("pass", style="green") if score.passed else Text("fail", style="red")
         table.add_row(name, f"{score.llr:+.2f}", f"{score.threshold:+.2f}", verdict)
     return table

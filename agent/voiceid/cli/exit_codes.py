@@ -54,11 +54,11 @@ class ExitCode(IntEnum):
     DEVICE = 21, "no usable microphone"
     MODEL = 22, "a model is missing, damaged or of another shape"
     SETTINGS = 23, "the configuration is wrong"
-    ENROLMENT = 24, "an enrolment that is incomplete or not of one person, or an unusable user name"
+    ENROLMENT = 24, "an incomplete or mixed enrolment, or an unusable user name"
     VAULT = 25, "the vault cannot be read or written"
     CREDENTIAL = 26, "a credential that is unknown, revoked or belongs elsewhere"
     ENVELOPE = 27, "an envelope that is malformed or refused"
-    SYSTEM = 28, "the operating system refused: disk full, no permission, no memory, an impossible clock"
+    SYSTEM = 28, "the system refused: disk full, no permission, no memory, wrong clock"
 
     MISSING_PACKAGE = 29, "an optional package is not installed"
 

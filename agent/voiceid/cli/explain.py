@@ -13,7 +13,7 @@ from voiceid.cli.context import command_app, context_of
 from voiceid.cli.decisions import decision_json, headline, reasons, scores, timings
 from voiceid.cli.loading import load_pipeline, open_vault
 from voiceid.cli.output import progress
-from voiceid.output_file import check_file
+from voiceid.cli.output_path import check_output
 
 if TYPE_CHECKING:
     from voiceid.pipeline import Pipeline
@@ -55,7 +55,7 @@ def explain(
         check_matplotlib()
         if plot.suffix.lower() not in PICTURES:
             raise typer.BadParameter(f"--plot {str(plot)!r}: end the name with one of {', '.join(PICTURES)}")
-        check_file(plot)
+        check_output(plot, context, recording=file)
     template = open_vault(settings).load_template(user) if user else None
     waveform = read_waveform(file)
     pipeline = load_pipeline(settings)

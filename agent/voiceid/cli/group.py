@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import io
 import os
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -48,6 +49,13 @@ VALUED = ("--vault", "--config")
 NOTE = "The global options [bold]--vault DIR[/], [bold]--config FILE[/] and [bold]--json[/] may follow the command too."
 
 
+def flowing(text: str) -> str:
+    """``text`` with its paragraphs as one line each, to be wrapped to the terminal, and its examples as one block."""
+    paragraphs = [" ".join(paragraph.split()) for paragraph in text.split("\n\n")]
+    joined = "\n\n".join(paragraphs)
+    return re.sub(r"\n\n(?=voiceid )", "\n", joined)
+
+
 class LazyCommand(TyperCommand):
     """Stands for a command in ``--help``; imports it when it is called."""
 
@@ -56,6 +64,8 @@ class LazyCommand(TyperCommand):
         command = typer.main.get_command(module.app)
         command.name = self.name
         command.epilog = NOTE
+        for shown in (command, *getattr(command, "commands", {}).values()):
+            shown.help = flowing(shown.help or "")
         return command.make_context(info_name, args, parent=parent, **extra)
 
 

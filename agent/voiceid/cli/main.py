@@ -12,11 +12,8 @@ from voiceid.cli.context import Context
 from voiceid.cli.group import RootGroup
 
 _EPILOG = """[bold]Examples[/]
-
 voiceid doctor
-
 voiceid enroll ada one.wav two.wav three.wav
-
 voiceid verify ada command.wav --json"""
 
 app = typer.Typer(

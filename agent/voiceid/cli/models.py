@@ -42,8 +42,15 @@ def list_models(ctx: typer.Context) -> None:
         size = _size(card, path.parent)
         rows.append({"path": path, "in_use": path in in_use, "disk_bytes": size, "card": card})
         mark = "*" if path in in_use else ""
+        eer = _eer(card.metrics, CONDITIONS.get(card.role, ""))
         table.add_row(
-            mark, card.name, card.role, card.version, f"{size / 2**20:.2f} MiB", _eer(card.metrics), card.licence
+            mark,
+            card.name,
+            card.role,
+            card.version,
+            f"{size / 2**20:.2f} MiB",
+            eer,
+            card.licence,
         )
     if not rows:
         raise ModelError("no model cards found; reinstall voiceid, or set VOICEID_MODELS to their folder")
@@ -109,7 +116,7 @@ def use(
     context = context_of(ctx)
     from voiceid.models.card import ROLES, read_card
     from voiceid.models.session import Session
-    from voiceid.models.store import card_path, shipped_folder, verify_model
+    from voiceid.models.store import card_path, references, shipped_folder, verify_model
 
     config = context.config or default_config_path()
     settings = context.settings() if config.exists() else Settings()
@@ -121,7 +128,8 @@ def use(
         )
     Session(verify_model(found, path.parent))
     facts = {"role": found.role, "name": found.name, "path": path, "config": config}
-    if card_path(getattr(settings.models, found.role)).resolve() == path:
+    in_use = references(settings.models).get(found.role)
+    if in_use is not None and card_path(in_use).resolve() == path:
         text = f"{found.role}: {found.name} {found.version} is in use already; nothing changes"
         context.emit({**facts, "changed": False}, Text(text))
         return
@@ -149,10 +157,9 @@ def _fit_together(settings: Settings) -> dict[str, object]:
 
 def _configured(settings: Settings) -> dict[str, Path]:
     """Path of the card that fills each role."""
-    from voiceid.models.card import ROLES
-    from voiceid.models.store import card_path
+    from voiceid.models.store import card_path, references
 
-    return {role: card_path(getattr(settings.models, role)) for role in ROLES}
+    return {role: card_path(reference) for role, reference in references(settings.models).items()}
 
 
 def _cards(settings: Settings) -> list[Path]:
@@ -164,6 +171,10 @@ def _cards(settings: Settings) -> list[Path]:
 def _size(card: Card, folder: Path) -> int:
     paths = (folder / name for name in (card.file, *card.assets))
     return sum(path.stat().st_size for path in paths if path.exists())
+
+
+CONDITIONS = {"liveness": "simulated replay", "units": "telling speakers; higher is better"}
+"""What the error rate of a card is of, where its measures do not say it by their names."""
 
 
 def _eer(metrics: dict[str, Any], path: str = "") -> str:

@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from voiceid.cli.decisions import JUDGES, STYLES
+from voiceid.cli.decisions import STYLES
 from voiceid.cli.exit_codes import ExitCode, code_of_outcome
 from voiceid.cli.output import stderr
 from voiceid.errors import (
@@ -182,8 +182,9 @@ def _scores(detail: dict[str, Any]) -> Table | str:
     if not evidence:
         return ""
     table = Table("judge", "score (llr)", "threshold", "", box=None, pad_edge=True)
-    for name in JUDGES:
-        score = evidence[name]
+    for name, score in evidence.items():
+        if score is None:  # a judge that is not switched on
+            continue
         verdict = Text("pass", style="green") if score["passed"] else Text("fail", style="red")
         table.add_row(name, f"{score['llr']:+.2f}", f"{score['threshold']:+.2f}", verdict)
     return table

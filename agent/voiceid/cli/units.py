@@ -11,6 +11,7 @@ from rich.text import Text
 from voiceid.cli.context import command_app, context_of
 from voiceid.cli.output import progress, stderr
 from voiceid.errors import NoSpeechError
+from voiceid.output_file import check_file, write_file
 
 app = command_app()
 
@@ -20,11 +21,17 @@ def units(
     ctx: typer.Context,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Recording: WAV, FLAC, OGG or MP3.", show_default=False)],
     codebook: Annotated[Literal["50", "100", "200"], typer.Option(help="Number of different units.")] = "100",
+    resynthesize: Annotated[
+        Path | None, typer.Option(metavar="OUT", help="Write the units as speech in one fixed voice to a WAV file.")
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Take also what is no usable speech, as silence.")] = False,
 ) -> None:
     """Turn FILE into discrete units: what was said, with little of who said it.
 
     One number every 10 ms over the trimmed utterance. This is what a relying party is sent, packed by its profile.
+    --resynthesize lets you hear what the units say: the words, in a voice and at a pitch that are always the same. It
+    keeps the durations, which the default profile drops.
+
     What other commands call inconclusive (silent, too short, quiet, clipped or noisy) is refused with exit code 14.
 
     Example:
@@ -33,8 +40,11 @@ def units(
     """
     context = context_of(ctx)
     settings = context.settings()
+    if resynthesize:
+        check_file(resynthesize)
     with progress("tokenising"):
         from voiceid.audio import prepare, read_waveform
+        from voiceid.audio.files import to_wav
         from voiceid.models.store import find_model
         from voiceid.scoring.policy import describe_faults
         from voiceid.units.packing import UnitSequence, bits_per_second, merge_runs
@@ -46,6 +56,13 @@ def units(
             raise NoSpeechError(f"{file}: no usable speech ({faults}); --force gives units all the same")
         tokenizer = Tokenizer(find_model(settings.models.units, "units"), threads=settings.models.threads)
         found = tokenizer.encode(utterance.samples, codebook=int(codebook))
+        if resynthesize:
+            from voiceid.units.resynthesis import Resynthesizer
+
+            model = find_model(settings.models.resynthesis, "resynthesis")
+            voice = Resynthesizer(model, threads=settings.models.threads)
+            voice.check(tokenizer, int(codebook))
+            write_file(resynthesize, to_wav(voice(found)))
     merged, durations = merge_runs(found.tolist())
     rate = bits_per_second(UnitSequence(int(codebook), merged, merged=True), utterance.seconds)
     context.emit(
@@ -58,6 +75,7 @@ def units(
             "merged": merged,
             "durations": durations,
             "merged_bits_per_second": rate,
+            "resynthesized": resynthesize,
         },
         Text(" ".join(map(str, found.tolist()))),
     )

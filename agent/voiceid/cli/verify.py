@@ -34,6 +34,8 @@ def verify(
     again), 15 not enrolled, 16 locked out. Where a daemon runs and no [bold]--vault[/] is named, the daemon listens
     and decides, and counts failures; only admins are told more than accepted, denied, try again or locked.
 
+    The VoiceID score is the probability, fused from the judges' scores, that this is the enrolled person, live.
+
     Examples:
 
     voiceid verify ada command.wav

@@ -24,7 +24,7 @@ DAEMON_LOCK = ".daemon"
 
 
 class RecordFolder:
-    """The base of :class:`voiceid.enrolment.vault.Vault`."""
+    """The base of :class:`voiceid.enrolment.vault.Vault` and its parts."""
 
     def __init__(self, folder: Path, keys: VaultKeys) -> None:
         self.folder = folder

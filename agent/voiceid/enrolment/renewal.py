@@ -31,7 +31,7 @@ class FormerModel:
 
     def recognises(self, utterance: Utterance) -> bool:
         """Whether the person of the enrolment speaks in ``utterance``, as verification would have it."""
-        raw = self.identity.score(self.template.embedding, self.identity.embed(utterance.net_speech()))
+        raw = self.identity.score(self.template.utterances, self.identity.embed(utterance.net_speech()))
         calibration = self.identity.card.calibration
         return calibration is not None and calibration(raw) >= self.threshold
 

@@ -30,10 +30,11 @@ from voiceid.credentials.keys import DeviceKey, Purpose
 from voiceid.credentials.profile import profile_from_table
 from voiceid.enrolment import files
 from voiceid.enrolment.contents import UserContents, VaultContents
+from voiceid.enrolment.credential_records import CredentialRecords
 from voiceid.enrolment.matching import Matching
 from voiceid.enrolment.migration import migrate
 from voiceid.enrolment.names import name_key
-from voiceid.enrolment.record_folder import FORMAT, LOCKOUT, TEMPLATE, RecordFolder, counter_of, is_record
+from voiceid.enrolment.record_folder import FORMAT, LOCKOUT, TEMPLATE, is_record
 from voiceid.enrolment.records import (
     FORMAT_VERSION,
     MAX_RECORD,
@@ -47,22 +48,17 @@ from voiceid.enrolment.records import (
 from voiceid.enrolment.rekeying import clear_remains, put_in_place
 from voiceid.enrolment.reports import DeletionReport, UserSummary
 from voiceid.enrolment.template import Template
-from voiceid.errors import CredentialError, EnrolmentError, VaultError, VoiceIdError
+from voiceid.errors import EnrolmentError, VaultError, VoiceIdError
 from voiceid.units.privacy import PrivacyProfile
-
-MAX_COUNTER = 2**32 - 1
-"""WebAuthn signature counters have 32 bits."""
 
 MAX_MATCHINGS = 3
 """Matching templates that a user may have beside that of the enrolment: no more voice data than a rollback needs."""
-
-_COUNTER_BYTES = 4
 
 OWN_FILES = frozenset({"lock", "device.key", "users", "relying-parties"})
 """What may be in a folder that is to become a vault: the remains of an interrupted beginning."""
 
 
-class Vault(RecordFolder):
+class Vault(CredentialRecords):
     """Enrolments and credentials at rest. Every method is atomic and may be called from several processes.
 
     All methods raise :class:`VaultError` for a damaged, read-only or full vault.
@@ -253,94 +249,6 @@ class Vault(RecordFolder):
             template = self._whole_template(folder)
             return UserSummary.of(template, len(self._current_credentials(folder, template)))
 
-    def credentials(self, name: str) -> tuple[Credential, ...]:
-        """The sound credentials of ``name``'s current enrolment, oldest first.
-
-        Raises:
-            UnknownUserError: not enrolled.
-        """
-        with self._shared():
-            folder = self._user_folder(name)
-            found = self._current_credentials(folder, self._template_in(folder)).values()
-        return tuple(sorted(found, key=lambda credential: (credential.created, credential.credential_id)))
-
-    def damaged_credentials(self, name: str) -> int:
-        """How many credentials of ``name`` cannot be used, since their record or their counter cannot be read.
-
-        Raises:
-            UnknownUserError: not enrolled.
-        """
-        with self._shared():
-            return len(self._damaged_credentials(self._user_folder(name)))
-
-    def delete_damaged_credentials(self, name: str) -> int:
-        """Remove what is left of the damaged credentials of ``name``; returns how many there were.
-
-        Raises:
-            UnknownUserError: not enrolled.
-        """
-        with self._exclusive():
-            folder = self._user_folder(name)
-            damaged = self._damaged_credentials(folder)
-            for path in damaged:
-                files.shred(path)
-                files.shred(counter_of(path))
-            files.sync_folder(folder)
-        return len(damaged)
-
-    def save_credential(self, name: str, credential: Credential) -> None:
-        """Store a new credential of ``name`` with its signature counter at 0.
-
-        Raises:
-            UnknownUserError: not enrolled.
-            CredentialError: made by another enrolment, or stored already.
-        """
-        with self._exclusive():
-            folder = self._user_folder(name)
-            template = self._template_in(folder)
-            if credential.enrolment_id != template.enrolment_id:
-                raise CredentialError("the credential belongs to another enrolment than the current one")
-            counter, record = self._credential_paths(folder, credential.credential_id)
-            if files.exists(record):
-                raise CredentialError("the credential is stored already")
-            self._write_payload(counter, RecordKind.COUNTER, template.user_id, bytes(_COUNTER_BYTES))
-            self._write_payload(record, RecordKind.CREDENTIAL, template.user_id, credential.to_bytes())
-
-    def delete_credential(self, name: str, credential_id: bytes) -> Credential:
-        """Revoke a credential: remove it and its counter; returns what it was.
-
-        Raises:
-            UnknownUserError: not enrolled.
-            CredentialError: ``name`` has no such credential.
-        """
-        with self._exclusive():
-            counter, path = self._credential_paths(self._user_folder(name), credential_id)
-            if not files.exists(path):
-                raise CredentialError("unknown credential: not this user's, or revoked")
-            credential = Credential.from_bytes(self._read(path).payload)
-            files.shred(path)
-            files.shred(counter)
-            files.sync_folder(path.parent)
-        return credential
-
-    def next_counter(self, credential_id: bytes) -> int:
-        """The next signature counter of a credential: strictly increasing, from 1, on disk before it is returned.
-
-        Raises:
-            CredentialError: no such credential, or its 2**32 - 1 signatures are used up.
-        """
-        with self._exclusive():
-            for folder in self._user_folders():
-                path, _ = self._credential_paths(folder, credential_id)
-                if files.exists(path):
-                    record = self._read(path)
-                    value = int.from_bytes(record.payload, "big") + 1
-                    if value > MAX_COUNTER:
-                        raise CredentialError("the credential's signature counter is used up; register a new one")
-                    self._write_payload(path, record.kind, record.user_id, value.to_bytes(_COUNTER_BYTES, "big"))
-                    return value
-        raise CredentialError("unknown credential: no counter of that id in this vault")
-
     def load_lockout(self, name: str) -> bytes | None:
         """The lock-out state of ``name`` as saved, None if there is none.
 
@@ -415,17 +323,6 @@ class Vault(RecordFolder):
     def _profiles(self) -> dict[str, PrivacyProfile]:
         records = [self._read(path) for path in sorted(self._relying_parties.iterdir()) if is_record(path)]
         return dict(sorted((_parse_profile(record.payload) for record in records), key=lambda pair: pair[0]))
-
-    def _drop_ended_credentials(self, folder: Path, template: Template) -> tuple[Credential, ...]:
-        """Remove the credentials of other enrolments than ``template``'s; damaged ones stay."""
-        ended = []
-        for path in sorted(set(folder.glob("credential-*")) - set(self._current_credentials(folder, template))):
-            with contextlib.suppress(VaultError):
-                ended.append(self._credential_in(path)[1])
-                files.shred(path)
-                files.shred(counter_of(path))
-        files.sync_folder(folder)
-        return tuple(ended)
 
     def _migrate(self) -> None:
         owner = self.folder.stat().st_uid

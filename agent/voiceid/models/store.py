@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from voiceid.errors import ModelError
-from voiceid.models.card import Card, Role, read_card
+from voiceid.models.card import OPTIONAL_ROLES, ROLES, Card, Role, read_card
 from voiceid.regular_file import open_regular
+from voiceid.settings import ModelSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,12 @@ def find_model(reference: str, role: Role) -> VerifiedModel:
     if card.role != role:
         raise ModelError(f"{path}: a card for {card.role}, but it is set for {role}; choose another in [models]")
     return verify_model(card, path.parent)
+
+
+def references(settings: ModelSettings) -> dict[Role, str]:
+    """The card that ``settings`` names for each role; the guard's only where it is switched on."""
+    named = {role: getattr(settings, role) for role in (*ROLES, *OPTIONAL_ROLES)}
+    return {role: reference for role, reference in named.items() if reference is not None}
 
 
 def verify_model(card: Card, folder: Path) -> VerifiedModel:

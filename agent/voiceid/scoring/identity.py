@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from voiceid.errors import AudioError, ModelError
 from voiceid.features.mel import HOP, deep_speaker_fbank, log_mel
 from voiceid.models.session import Session, as_float32
 from voiceid.models.store import VerifiedModel
+from voiceid.tables import from_table
 from voiceid.types import SAMPLE_RATE, Samples
 
 Embedding = NDArray[np.float32]
@@ -26,6 +28,25 @@ POOLED = 16 * HOP
 """Samples a frame of what such a network pools: 0.16 s, to which stretches are rounded."""
 COHORT_TOP = 100
 """Cohort scores that count on each side, unless the card's ``cohort_top`` says otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Likeness:
+    """What :meth:`IdentityModel.likeness` says: ``share`` of what it is above the ``usual``, or below, counts.
+
+    It counts as ``least`` where it is below that, as ``most`` where above.
+    """
+
+    share: float
+    usual: float
+    least: float
+    most: float
+
+
+def direction(enrolled: Embedding) -> Embedding:
+    """The mean of ``enrolled``, unit vectors (n, d), again of unit norm; of one vector (d,) itself."""
+    mean: Embedding = _unit(np.atleast_2d(enrolled).mean(axis=0))
+    return mean
 
 
 class IdentityModel:
@@ -55,6 +76,8 @@ class IdentityModel:
         """Whether many stretches cost no more than the whole."""
         named = any(name.endswith(COHORT_SUFFIX) for name in self.card.assets)
         self._cohort = _read_cohort(model, self.card.outputs[self._output][-1]) if named else None
+        own = self.card.parameters.get("likeness")
+        self._likeness = own and from_table(Likeness, own, where=f"card {self.card.name!r}: likeness", error=ModelError)
         self._top = int(self.card.parameters.get("cohort_top", COHORT_TOP))
 
     def embed(self, samples: Samples) -> Embedding:
@@ -99,9 +122,32 @@ class IdentityModel:
         """Front end's output as the network takes it: (1, frames, bands, 1)."""
         return as_float32(self._front_end(samples)[None, :, :, None])
 
-    def score(self, reference: Embedding, embedding: Embedding) -> float:
-        """Raw score of ``embedding`` against the enrolled ``reference``, both (d,) of unit norm: see :meth:`scores`."""
-        return float(self.scores(reference[None], embedding[None])[0])
+    def score(self, enrolled: Embedding, embedding: Embedding) -> float:
+        """Raw score of ``embedding`` (d,) against the speaker of ``enrolled``: see :meth:`against`."""
+        return self.against(enrolled)(embedding)
+
+    def against(self, enrolled: Embedding) -> Callable[[Embedding], float]:
+        """From an embedding (d,) to its raw score against the speaker of ``enrolled``, (n, d) or (d,), of unit norm.
+
+        That is its score against the mean of the enrolled (:meth:`scores`), less, where the card has a ``likeness``,
+        what is expected more of a speaker whose enrolled utterances are more alike than others' are, and less of one
+        whose are less: a threshold of the speaker's own.
+        """
+        reference, surplus = direction(enrolled), self._surplus(np.atleast_2d(enrolled))
+        return lambda embedding: float(self.scores(reference[None], embedding[None])[0]) - surplus
+
+    def _surplus(self, utterances: Embedding) -> float:
+        """The share that counts of how much more ``utterances`` (n, d) are alike than is usual."""
+        likeness = self._likeness
+        if likeness is None or len(utterances) < 2:
+            return 0.0
+        found = min(max(self.likeness(utterances), likeness.least), likeness.most)
+        return likeness.share * (found - likeness.usual)
+
+    def likeness(self, utterances: Embedding) -> float:
+        """Mean raw score of each of a speaker's ``utterances`` (n, d), n >= 2, against the mean of the others."""
+        others = _unit(utterances.sum(axis=0) - utterances)
+        return float(self.scores(others, utterances).mean())
 
     def scores(self, references: Embedding, embeddings: Embedding) -> NDArray[np.float64]:
         """Raw scores (n,) of ``embeddings`` (n, d), each against its row of ``references`` (n, d), all of unit norm.
@@ -140,5 +186,5 @@ def _read_cohort(model: VerifiedModel, dimension: Any) -> Embedding:
 
 
 def _unit(vectors: Embedding) -> Embedding:
-    result: Embedding = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.float32(1e-9))
+    result: Embedding = vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), np.float32(1e-9))
     return result

@@ -1,7 +1,8 @@
-"""The four judges and their fusion, loaded once and asked together."""
+"""The judges and their fusion, loaded once and asked together."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +14,8 @@ from voiceid.models.card import Card
 from voiceid.models.store import find_model
 from voiceid.scoring.consistency import ConsistencyParameters, consistency_parameters, consistency_score
 from voiceid.scoring.fusion import FusionModel
-from voiceid.scoring.identity import IdentityModel
+from voiceid.scoring.guard import GuardModel, falls
+from voiceid.scoring.identity import IdentityModel, direction
 from voiceid.scoring.liveness import LivenessModel
 from voiceid.scoring.spoofing import SpoofingModel
 from voiceid.scoring.voice import Voice, hear
@@ -41,6 +43,7 @@ class Judges:
     fusion: FusionModel
     consistency: ConsistencyParameters
     operating_point: str
+    guard: GuardModel | None = None
 
     @classmethod
     def load(cls, settings: ModelSettings) -> Judges:
@@ -53,8 +56,9 @@ class Judges:
         spoofing = find_model(settings.spoofing, "spoofing")
         liveness = find_model(settings.liveness, "liveness")
         fusion = find_model(settings.fusion, "fusion")
+        guard = None if settings.guard is None else find_model(settings.guard, "guard")
         point = settings.operating_point
-        for model in (identity, spoofing, liveness):
+        for model in filter(None, (identity, spoofing, liveness, guard)):
             _check_input(model.card)
             _calibrated(model.card, 0.0, point)
         fusion.card.threshold(point)
@@ -69,6 +73,7 @@ class Judges:
             FusionModel(fusion, threads=threads),
             consistency,
             point,
+            None if guard is None else GuardModel(guard, identity.card, threads=threads),
         )
 
     def hear(self, utterance: Utterance, watch: Stopwatch) -> Voice:
@@ -77,38 +82,44 @@ class Judges:
             sides = self.consistency
             return hear(self.identity, utterance, least_seconds=sides.least_seconds, hop_seconds=sides.hop_seconds)
 
-    def examine(
-        self, utterance: Utterance, voice: Voice, reference: NDArray[np.float32], watch: Stopwatch
-    ) -> Judgement:
-        """Judge a usable ``utterance``, heard as ``voice``, against the enrolled ``reference`` (d,)."""
+    def examine(self, utterance: Utterance, voice: Voice, enrolled: NDArray[np.float32], watch: Stopwatch) -> Judgement:
+        """Judge a usable ``utterance``, heard as ``voice``, against the ``enrolled`` embeddings, (n, d) or (d,)."""
         with watch.stage("identity"):
-            identity = self.identity_score(reference, voice.whole)
+            against = self.identity.against(enrolled)
+            identity = self._identity(against(voice.whole))
         with watch.stage("spoofing"):
             spoofing_windows = self.spoofing.windows(utterance.samples)
             spoofing = self.spoofing_score(self.spoofing.aggregate(spoofing_windows))
         with watch.stage("liveness"):
             liveness = self.liveness_score(self.liveness.score(utterance.samples))
         with watch.stage("consistency"):
+            reference = direction(enrolled)
             consistency = self.consistency_score(voice, reference)
+        guard, guarded = self._guard_scores(utterance, voice, reference, watch)
+        with watch.stage("consistency"):
             shown = tuple(
                 WindowScore(
                     segment,
-                    self.identity_score(reference, window).llr,
+                    self._identity(against(window)).llr,
                     self.spoofing_score(_covering(spoofing_windows, segment)).llr,
+                    copied,
                 )
-                for segment, window in zip(voice.segments, voice.windows, strict=True)
+                for segment, window, copied in zip(voice.segments, voice.windows, guarded, strict=True)
             )
         with watch.stage("fusion"):
             voiceid = self.fusion.probability(identity.llr, spoofing.llr, liveness.llr)
         return Judgement(
-            Evidence(identity, spoofing, liveness, consistency, shown),
+            Evidence(identity, spoofing, liveness, consistency, shown, guard),
             voiceid,
             self.fusion.card.threshold(self.operating_point),
         )
 
-    def identity_score(self, reference: NDArray[np.float32], embedding: NDArray[np.float32]) -> Score:
-        """Calibrated score of ``embedding`` against ``reference``, both (d,) of unit norm."""
-        return _calibrated(self.identity.card, self.identity.score(reference, embedding), self.operating_point)
+    def identity_score(self, enrolled: NDArray[np.float32], embedding: NDArray[np.float32]) -> Score:
+        """Calibrated score of ``embedding`` (d,) against ``enrolled``, (n, d) or (d,), all of unit norm."""
+        return self._identity(self.identity.score(enrolled, embedding))
+
+    def _identity(self, raw: float) -> Score:
+        return _calibrated(self.identity.card, raw, self.operating_point)
 
     def spoofing_score(self, raw: float) -> Score:
         """Calibrated spoofing score."""
@@ -124,6 +135,17 @@ class Judges:
         raw = consistency_score(voice, reference, self.identity.scores)
         raw = parameters.undivided if raw is None else raw
         return Score(raw, parameters.calibration(raw), parameters.thresholds[self.operating_point].value)
+
+    def _guard_scores(
+        self, utterance: Utterance, voice: Voice, reference: NDArray[np.float32], watch: Stopwatch
+    ) -> tuple[Score | None, Sequence[float | None]]:
+        """The guard's word on the whole, and its llr in each window; None where it is off."""
+        if self.guard is None:
+            return None, [None] * len(voice.windows)
+        with watch.stage("guard"):
+            whole, windows = falls(reference, voice, self.guard.hear(self.identity, utterance))
+            score = _calibrated(self.guard.card, whole, self.operating_point)
+            return score, [_calibrated(self.guard.card, raw, self.operating_point).llr for raw in windows]
 
 
 def _check_input(card: Card) -> None:

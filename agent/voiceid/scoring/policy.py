@@ -34,13 +34,14 @@ def not_enrolled(name: str) -> Decision:
 
 def decide(quality: Quality, evidence: Evidence, voiceid: float, voiceid_threshold: float) -> Decision:
     """Apply every gate; the outcome is the first that failed, the reasons name all that did."""
-    gates: tuple[tuple[Score, Outcome, str], ...] = (
+    gates: tuple[tuple[Score | None, Outcome, str], ...] = (
         (evidence.spoofing, Outcome.SPOOF, "sounds artificial: spoofing"),
+        (evidence.guard, Outcome.SPOOF, "sounds like someone else when copied: guard"),
         (evidence.liveness, Outcome.REPLAY, "sounds like a loudspeaker: liveness"),
         (evidence.consistency, Outcome.INCONSISTENT, "the speaker changes within the utterance: consistency"),
         (evidence.identity, Outcome.REJECTED, "not the enrolled speaker: identity"),
     )
-    failed = [(outcome, f"{text} {_compare(score)}") for score, outcome, text in gates if not score.passed]
+    failed = [(outcome, f"{text} {_compare(score)}") for score, outcome, text in gates if score and not score.passed]
     # Written so that a score that is not a number fails.
     if not voiceid >= voiceid_threshold:
         failed.append((Outcome.REJECTED, f"VoiceID score {voiceid:.3f} is below {voiceid_threshold:.3f}"))

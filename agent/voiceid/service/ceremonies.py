@@ -13,12 +13,15 @@ from typing import Any, Protocol, TypeVar
 
 from voiceid.credentials.envelope import check_purpose
 from voiceid.credentials.rp_id import check_rp_id
+from voiceid.errors import VoiceIdError
 from voiceid.pipeline import AuthenticationRequest
 from voiceid.service.attempt import Attempt, Candidate
 from voiceid.service.audit import Audit
 from voiceid.service.connection import Call, Connection
 from voiceid.service.detail import detail_of
 from voiceid.service.ear import Heard
+from voiceid.service.even_time import even_out
+from voiceid.service.fields import MAX_HANDING_SECONDS
 from voiceid.service.hearing import Hearing
 from voiceid.service.judge import Judge, Verdict
 from voiceid.service.metrics import Metrics
@@ -88,6 +91,8 @@ class Ceremonies:
     async def claim(self, call: Call) -> dict[str, Any]:
         arming = self._arming(call)
         seconds = call.params.get("seconds", DEFAULT_CLAIM)
+        if arming is None:
+            seconds = min(seconds, MAX_HANDING_SECONDS)
         claim = self.session.claim(call.connection, uid=call.peer.uid, seconds=seconds, arming=arming)
         return {"claim": claim.claim_id, "seconds": seconds}
 
@@ -113,7 +118,12 @@ class Ceremonies:
         request = AuthenticationRequest(
             params["user"], params["relying_party"], params["nonce"], params.get("credential_id"), params["purpose"]
         )
-        precheck = partial(self.judge.precheck, request.user, request)
+
+        def precheck() -> Verdict | None:
+            if not call.admin:
+                self.judge.check_credential(request)
+            return self.judge.precheck(request.user, request)
+
         early = partial(self.judge.examine_early, user=request.user, request=request)
         judge = partial(self.judge.authenticate, request=request)
         verdict = await self._ceremony("authenticate", call, precheck, early, judge)
@@ -247,8 +257,8 @@ class Ceremonies:
 
         Judging is shielded: it is settled, logged and counted even if the client no longer waits for it.
         """
-        with self.session.using(call.connection) as claim:
-            if (verdict := await self.score(precheck)) is not None:
+        with self.session.using(call.connection, uid=call.peer.uid) as claim:
+            if (verdict := await self._look_ahead(precheck)) is not None:
                 self._report(name, verdict, call, None)
                 return verdict
             attempt = Attempt()
@@ -259,6 +269,14 @@ class Ceremonies:
             self._finishing.add(task)
             task.add_done_callback(self._finishing.discard)
             return await asyncio.shield(task)
+
+    async def _look_ahead(self, precheck: Callable[[], Verdict | None]) -> Verdict | None:
+        began = time.monotonic()
+        try:
+            return await self.score(precheck)
+        except VoiceIdError:
+            await even_out(began)  # with the session held, so that others see no difference either
+            raise
 
     async def _finish(self, ceremony: str, call: Call, judge: Callable[[], Verdict], began: float) -> Verdict:
         verdict: Verdict | None = None

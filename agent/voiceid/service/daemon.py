@@ -27,11 +27,13 @@ from voiceid.errors import ServiceError, VoiceIdError
 from voiceid.pipeline import Pipeline
 from voiceid.service.audit import Audit
 from voiceid.service.ceremonies import Ceremonies
+from voiceid.service.coalescing import Coalesced
 from voiceid.service.connection import Call
 from voiceid.service.detail import detail_of
 from voiceid.service.enrolling import Enrolling
 from voiceid.service.general import Condition, General
 from voiceid.service.hardening import check_vault_folder, forbid_dumps
+from voiceid.service.heap import trim_heap
 from voiceid.service.hearing import Hearing
 from voiceid.service.judge import Judge, Verdict
 from voiceid.service.lockout import Lockout
@@ -142,7 +144,7 @@ class Daemon:
             on_close=self._ceremonies.session.release,
         )
         self._stop = asyncio.Event()
-        self._reloading = asyncio.Lock()
+        self._reloading = Coalesced(self._reload)
 
     async def run(self, listener: socket.socket) -> None:
         """Serve until told to stop.
@@ -181,29 +183,33 @@ class Daemon:
     async def reload(self) -> tuple[str, ...]:
         """Read settings and models again; returns the sections that changed but need a restart.
 
+        One reload runs and one waits at most, whatever is asked.
+
         Raises:
             VoiceIdError: they cannot be used; everything is as before.
         """
-        async with self._reloading:
-            self._notifier.reloading()
-            try:
-                settings, pipeline = await asyncio.to_thread(self._load_again)
-            except VoiceIdError as error:
-                _log.error("reload failed, the former settings and models stay: %s", error)
-                self._metrics.reload("failed")
-                self._server.broadcast("reload", "failed", detail={"reason": str(error)})
-                raise
-            finally:
-                self._notifier.ready()
-            changed = tuple(name for name in FIXED if getattr(settings, name) != getattr(self._settings, name))
-            self._ceremonies.judge.pipeline = pipeline
-            self._server.permissions = Permissions(settings.service)
-            self._ceremonies.session.idle = settings.service.claim_idle
-            self._settings = replace(settings, **{name: getattr(self._settings, name) for name in FIXED})
-            self._metrics.reload("ok")
-            self._server.broadcast("reload", "ok")
-            _log.info("reloaded%s", f"; restart for: {', '.join(changed)}" if changed else "")
-            return changed
+        return await self._reloading.do()
+
+    async def _reload(self) -> tuple[str, ...]:
+        self._notifier.reloading()
+        try:
+            settings, pipeline = await asyncio.to_thread(self._load_again)
+        except VoiceIdError as error:
+            _log.error("reload failed, the former settings and models stay: %s", error)
+            self._metrics.reload("failed")
+            self._server.broadcast("reload", "failed", detail={"reason": str(error)})
+            raise
+        finally:
+            self._notifier.ready()
+        changed = tuple(name for name in FIXED if getattr(settings, name) != getattr(self._settings, name))
+        self._ceremonies.judge.pipeline = pipeline
+        self._server.permissions = Permissions(settings.service)
+        self._ceremonies.session.idle = settings.service.claim_idle
+        self._settings = replace(settings, **{name: getattr(self._settings, name) for name in FIXED})
+        self._metrics.reload("ok")
+        self._server.broadcast("reload", "ok")
+        _log.info("reloaded%s", f"; restart for: {', '.join(changed)}" if changed else "")
+        return changed
 
     def _load_again(self) -> tuple[Settings, Pipeline]:
         settings = self._load()
@@ -239,7 +245,7 @@ class Daemon:
             return False
         try:
             async with asyncio.timeout(min(STUCK, (self._notifier.watchdog_seconds or 2 * STUCK) / 2)):
-                await self._ceremonies.score(time.monotonic)
+                await self._ceremonies.score(trim_heap)  # between two decisions, whose buffers it would take away
                 await self._storage.run(time.monotonic)
         except TimeoutError:
             _log.error("the scoring or storing thread is stuck")

@@ -19,8 +19,8 @@ def detail_of(verdict: Verdict) -> dict[str, Any]:
     table: dict[str, Any] = _plain(asdict(decision))
     del table["user"]
     if decision.evidence is not None:
-        for name in ("identity", "spoofing", "liveness", "consistency"):
-            table["evidence"][name]["passed"] = getattr(decision.evidence, name).passed
+        for name, score in decision.evidence.scores().items():
+            table["evidence"][name]["passed"] = score.passed
         del table["evidence"]["windows"]
     return table | {"early": verdict.early}
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 
-from voiceid.service.methods import MAX_HANDED_SECONDS, METHODS, NOTIFICATIONS
+from voiceid.service.fields import MAX_HANDED_SECONDS
+from voiceid.service.methods import METHODS, NOTIFICATIONS
 from voiceid.service.schema import Access, Fault, Field, Kind, Method
 from voiceid.service.wire import MAX_ANSWER, MAX_MESSAGE, PROTOCOL
 
 _INTRODUCTION = f"""# The daemon's protocol
 
-<!-- Made by `python -m voiceid.service.documentation > docs/service.md`; change agent/voiceid/service/methods.py. -->
+<!-- Made by `python -m voiceid.service.documentation > docs/service.md`; see agent/voiceid/service/methods.py. -->
 
 `voiceid daemon` listens on a Unix socket and speaks [JSON-RPC 2.0](https://www.jsonrpc.org/specification), version
 {PROTOCOL} of the methods below, one message a line in UTF-8. In Python use `voiceid.service.client`. From a shell:

@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from voiceid.activation import ActivationKind, Ending, UtteranceCollector, make_activation, open_source
@@ -25,6 +26,8 @@ HEARTBEAT_LIMIT = 10.0
 _AT_REST = frozenset({CaptureState.SUSPENDED, CaptureState.CLOSED})
 _FILE_PAUSE = 0.05
 """Seconds between two looks at a recording that takes the microphone's place."""
+_MENDING = 0.5
+"""Seconds between two looks at whether one that cannot be read has changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +61,7 @@ class Ear:
     Raises:
         MissingPackageError: the wake word engine is not installed.
         SettingsError: the engine does not know the wake word.
-        AudioError: the recording of activation kind ``file`` is not there.
+        AudioError: the recording that takes the microphone's place is none, or this user may not read it.
     """
 
     def __init__(self, settings: Settings, listener: Listener) -> None:
@@ -70,6 +73,7 @@ class Ear:
         self._candidate: Candidate | None = None
         self._asked_for = self._speech_told = self._recording = self._delivered = False
         self._began = 0.0
+        self._unreadable = ""
         self._asked = threading.Event()
         self._abandon = threading.Event()
         self._closed = threading.Event()
@@ -84,7 +88,9 @@ class Ear:
     def state(self) -> str:
         """A :class:`CaptureState`, or ``file``."""
         source = self._source
-        return source.state.value if isinstance(source, Capture) else "file"
+        if isinstance(source, Capture):
+            return source.state.value
+        return CaptureState.UNAVAILABLE.value if self._unreadable else "file"
 
     @property
     def usable(self) -> bool:
@@ -95,6 +101,8 @@ class Ear:
     def problem(self) -> str | None:
         """Why speech would not be heard now, where something is to be done about it."""
         source = self._source
+        if self._unreadable:
+            return f"microphone: {self._unreadable}"
         if self.usable or not isinstance(source, Capture) or source.state in _AT_REST:
             return None
         return f"microphone: {source.state.value} ({source.detail})"
@@ -151,8 +159,23 @@ class Ear:
             try:
                 self._play()
             except (AudioError, OSError) as error:
-                _log.error("the recording cannot be read: %s", error)
-                self._closed.wait(1.0)
+                self._wait_for_another(str(error))
+
+    def _wait_for_another(self, problem: str) -> None:
+        """The recording cannot be read, as long as the same lies there."""
+        _log.error("the recording cannot be read: %s", problem)
+        path = self._settings.activation.file
+        unreadable = _identity(path)
+        self._unreadable = problem
+        self._tell(CaptureState.UNAVAILABLE, CaptureState.LISTENING, problem)
+        while not self._closed.wait(_MENDING) and _identity(path) == unreadable:
+            pass
+        self._asked.clear()
+        self._unreadable = ""
+        self._tell(CaptureState.LISTENING, CaptureState.UNAVAILABLE, "another recording")
+
+    def _tell(self, state: CaptureState, previous: CaptureState, detail: str) -> None:
+        self._listener.microphone(CaptureEvent(state, previous, None, detail, time.monotonic()))
 
     def _play(self) -> None:
         """A pipe is listened to all the time, a recording is played for each client that asks."""
@@ -233,3 +256,14 @@ class Ear:
         self._delivered = True
         self._activation.reset()
         self._listener.heard(Heard(waveform, ending or Ending.FINISHED, self._asked_for, self._began))
+
+
+def _identity(path: Path | None) -> tuple[int, ...] | None:
+    """What changes where another file lies at ``path``, or other things in it; None where there is none."""
+    try:
+        status = path.stat() if path is not None else None
+    except OSError:
+        return None
+    return (
+        None if status is None else (status.st_dev, status.st_ino, status.st_mode, status.st_mtime_ns, status.st_size)
+    )

@@ -10,10 +10,11 @@ from voiceid.enrolment.enrol import EnrolmentFault, EnrolmentFeedback, Enrolment
 from voiceid.enrolment.names import check_name
 from voiceid.enrolment.template import Template
 from voiceid.enrolment.vault import Vault
-from voiceid.errors import EnrolmentError, UnknownUserError
+from voiceid.errors import EnrolmentError, UnknownUserError, VaultError
 from voiceid.service.audit import Audit
 from voiceid.service.ceremonies import Ceremonies
 from voiceid.service.connection import Call
+from voiceid.service.guesses import Guesses
 from voiceid.service.lockout import Lockout
 from voiceid.service.permissions import MAX_USERS_OF_UID, not_permitted
 from voiceid.service.protocol import RequestError
@@ -35,13 +36,14 @@ class Enrolling:
 
     def __init__(self, vault: Vault, lockout: Lockout, ceremonies: Ceremonies, audit: Audit) -> None:
         self._vault, self._lockout, self._ceremonies, self._audit = vault, lockout, ceremonies, audit
+        self._taken = Guesses()
 
     async def enrol(self, call: Call) -> dict[str, Any]:
         """Handle the request ``call``."""
         if call.params.get("renew"):
             return await self._renew(call)
         score = self._ceremonies.score
-        with self._ceremonies.session.using(call.connection) as claim:
+        with self._ceremonies.session.using(call.connection, uid=call.peer.uid) as claim:
             former, others = await score(self._begin, call)
             session = EnrolmentSession(self._ceremonies.judge.pipeline.judges, self._settings, others)
             async for waveform in self._utterances(call, claim):
@@ -65,7 +67,7 @@ class Enrolling:
         if call.params.get("replace"):
             raise RequestError(Fault.INVALID_PARAMS, "enrol: replace ends all credentials, renew keeps them; take one")
         score = self._ceremonies.score
-        with self._ceremonies.session.using(call.connection) as claim:
+        with self._ceremonies.session.using(call.connection, uid=call.peer.uid) as claim:
             renewal = await score(Renewal, self._vault, self._lockout, self._ceremonies.judge.pipeline, call)
             async for waveform in self._utterances(call, claim):
                 _tell(call, await score(renewal.add, waveform))
@@ -102,14 +104,13 @@ class Enrolling:
         self._vault.check_writable()
         unix_seconds()  # a clock without a date fails here, not after the last utterance
         users = self._vault.list_users()
-        try:
-            former = self._vault.load_template(name)
-        except UnknownUserError:
-            former = None
+        former = self._former(call, name)
         if former is not None and not replace:
             raise EnrolmentError(f"{name!r} is enrolled already; start anew with 'voiceid users reenroll' (replace)")
         if former is None and replace:
             raise UnknownUserError(f"{name!r} is not enrolled on this device")
+        if former is None and not self._taken.may_go_on(call.peer.uid):
+            raise not_permitted("enrol")
         owned = sum(user.owner_uid == call.peer.uid for user in users)
         if former is None and not call.admin and owned >= MAX_USERS_OF_UID:
             raise RequestError(Fault.TOO_MANY, f"uid {call.peer.uid} owns {owned} users already; delete one first")
@@ -123,11 +124,33 @@ class Enrolling:
         owner = former.owner_uid if former else call.params.get("owner_uid", call.peer.uid)
         result = session.finish(former.name if former else name, owner_uid=owner)
         if former is None:
-            self._vault.save_template(result.template)
+            self._save_new(call, result.template)
             return result, []
         template = dataclasses.replace(result.template, user_id=former.user_id)
         ended = self._vault.save_template(template, replace=True)
         return result, [credential.facts(template.name) for credential in ended]
+
+    def _save_new(self, call: Call, template: Template) -> None:
+        try:
+            self._vault.save_template(template)
+        except EnrolmentError:
+            if call.admin:
+                raise
+            self._taken.count(call.peer.uid)
+            self._audit.change("taken_name_refused", call.peer, template.name)
+            raise EnrolmentError(f"{template.name!r} cannot be used here; choose another name") from None
+
+    def _former(self, call: Call, name: str) -> Template | None:
+        """The template of ``name``; to whom it is no business of theirs the name is free until the end."""
+        try:
+            template = self._vault.load_template(name)
+        except UnknownUserError:
+            return None
+        except VaultError:
+            if call.admin:
+                raise
+            return None
+        return template if call.admin or template.owner_uid == call.peer.uid else None
 
 
 def _tell(call: Call, feedback: EnrolmentFeedback) -> None:

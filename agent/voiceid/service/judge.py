@@ -20,6 +20,7 @@ from voiceid.pipeline import Authentication, AuthenticationRequest, Examined, Id
 from voiceid.scoring.policy import not_enrolled
 from voiceid.service.attempt import Attempt, Breakable, Candidate, Kept
 from voiceid.service.lockout import Lockout
+from voiceid.service.schema import Fault
 from voiceid.service.session import Arming
 from voiceid.types import Decision, Outcome, Source, Waveform
 
@@ -102,6 +103,20 @@ class Judge:
                 purpose=request.purpose,
             )
         return None
+
+    def check_credential(self, request: AuthenticationRequest) -> None:
+        """Insist on a credential of the user at the relying party, in the same words for whatever is amiss: who may ask
+        for the relying party does not learn who else is enrolled, locked or damaged here.
+
+        Raises:
+            CredentialError: not enrolled, not registered there, or what is stored of it cannot be read.
+        """
+        try:
+            self._authenticator.check_credential(request.user, rp_id=request.rp_id, credential_id=request.credential_id)
+        except (UnknownUserError, CredentialError, VaultError) as error:
+            if isinstance(error, VaultError):
+                _log.error("authenticate: %s", error)
+            raise CredentialError(Fault.CREDENTIAL.meaning) from error
 
     def precheck_registration(
         self, user: str, *, rp_id: str, challenge: bytes, user_handle: bytes | None

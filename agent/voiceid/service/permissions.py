@@ -35,6 +35,8 @@ class Permissions:
     def check(self, peer: Peer, method: Method, params: dict[str, Any], owner: int | None) -> None:
         """Check every rule of ``method``: the same answer for what is forbidden and for what is not there.
 
+        A name that another uid has enrolled may be asked for as a new one: only the end of the enrolment tells.
+
         ``owner`` is the uid that owns the enrolment of ``params["user"]``, None where nobody of that name is enrolled.
 
         Raises:
@@ -52,8 +54,12 @@ class Permissions:
         if rule is Access.OWNER:
             return owner == peer.uid
         if rule is Access.CREATOR:
-            return owner == peer.uid or (owner is None and not is_login_of_another(params["user"], peer.uid))
+            return owner == peer.uid or (_is_new(params) and not is_login_of_another(params["user"], peer.uid))
         return False
+
+
+def _is_new(params: dict[str, Any]) -> bool:
+    return not params.get("replace") and not params.get("renew")
 
 
 def is_login_of_another(name: str, uid: int) -> bool:

@@ -10,7 +10,7 @@ from cryptography.exceptions import InvalidKey
 from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
 
 from voiceid.errors import PinError
-from voiceid.service.methods import MAX_PIN, MIN_PIN
+from voiceid.service.fields import MAX_PIN, MIN_PIN
 
 MEMORY_KIB, ITERATIONS, LANES = 19 * 1024, 2, 1
 """OWASP's least for Argon2id; a Raspberry Pi with 1 GB takes it."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from voiceid.enrolment.reports import UserSummary
 from voiceid.enrolment.vault import Vault
-from voiceid.errors import SettingsError, UnknownUserError
+from voiceid.errors import SettingsError, UnknownUserError, VaultError
 from voiceid.service.audit import Audit
 from voiceid.service.connection import Call
 from voiceid.service.lockout import Lockout
@@ -124,10 +124,13 @@ class Records:
         return {"answer": answer}
 
     def owner_of(self, name: str) -> int | None:
-        """The uid that owns the enrolment of ``name``, None where nobody of that name is enrolled."""
+        """The uid that owns the enrolment of ``name``, None where there is none, or none that can be read."""
         try:
             return self._vault.load_template(name).owner_uid
         except UnknownUserError:
+            return None
+        except VaultError:
+            self._vault.list_users()  # raises where not even the vault can be read
             return None
 
     def _visible(self, call: Call) -> list[UserSummary]:

@@ -39,7 +39,8 @@ class Access(StrEnum):
         return {
             Access.ANYONE: "whoever may open the socket",
             Access.OWNER: "the uid that owns the enrolment of `user`",
-            Access.CREATOR: "the owner; for a new `user` everybody, unless it is the login name of another uid",
+            Access.CREATOR: "the owner; without `replace` and `renew` everybody, unless `user` is the login name of "
+            "another uid",
             Access.GRANTED: "a uid that `[service.relying_parties]` lists for `relying_party`",
             Access.ADMIN: "root, the daemon's uid, and `[service] admins`",
         }[self]

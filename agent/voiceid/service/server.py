@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from voiceid.errors import ServiceError, VoiceIdError
 from voiceid.service import limits, wire
 from voiceid.service.connection import Call, Connection
+from voiceid.service.even_time import even_out
 from voiceid.service.faults import request_error
 from voiceid.service.methods import METHODS
 from voiceid.service.peers import Peer, peer_of
@@ -132,6 +133,8 @@ class Server:
         except VoiceIdError as error:
             failure = request_error(error, method.name, admin=call.admin)
             result = failure.fault.value
+            if failure.fault is Fault.NOT_PERMITTED:
+                await even_out(began)
             if failure.fault in (Fault.VAULT, Fault.INTERNAL):
                 _log.error("%s: %s", method.name, error)
             raise failure from error

@@ -11,16 +11,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from voiceid.service.methods import MAX_HANDED_SECONDS
+from voiceid.service.fields import MAX_HANDED_SECONDS
 from voiceid.service.protocol import RequestError
 from voiceid.service.schema import Fault
+from voiceid.service.turns import Turns
 from voiceid.types import SAMPLE_RATE, Source, Waveform
 
 _SAMPLE_BYTES = 2
 _GRACE = 1.0
 """Seconds after which a claim that ran out during a request is looked at again."""
-_NOBODY = -1
-"""Uid of a claim that lasts as long as one request, and is never idle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +89,8 @@ class CaptureSession:
     """Grants the one claim. For the event loop's thread only.
 
     A claim that is not armed ends after :attr:`idle` seconds without use, and its uid must leave the session to others
-    for as long: who may open the socket cannot keep the microphone from everybody else by doing nothing.
+    for as long. A uid that was refused while another had the session goes before that one. So who may open the socket
+    cannot keep the microphone from everybody else, neither by doing nothing nor by asking again and again.
     """
 
     def __init__(self, on_expiry: Callable[[Claim, str], None], *, idle: float) -> None:
@@ -99,6 +99,7 @@ class CaptureSession:
         self._claim: Claim | None = None
         self._on_expiry = on_expiry
         self._barred: dict[int, float] = {}
+        self._turns = Turns()
 
     @property
     def current(self) -> Claim | None:
@@ -109,15 +110,14 @@ class CaptureSession:
         """Take the session.
 
         Raises:
-            RequestError: somebody has it, or ``uid`` had it for nothing a moment ago.
+            RequestError: somebody has it, or goes first, or ``uid`` had it for nothing a moment ago.
         """
         now = time.monotonic()
         if self._claim is not None:
-            raise RequestError(Fault.BUSY, Fault.BUSY.meaning)
+            raise self._busy(uid)
         if arming is None and now < self._barred.get(uid, now):
             raise RequestError(Fault.BUSY, "the last claim of this uid was not used; leave the session to others")
-        claim = Claim(holder, secrets.token_hex(8), now, now + seconds, uid, now, arming)
-        self._claim = claim
+        claim = self._take(holder, uid, seconds, arming)
         self._look(claim)
         return claim
 
@@ -139,19 +139,20 @@ class CaptureSession:
         return True
 
     @contextlib.contextmanager
-    def using(self, holder: object) -> Iterator[Claim]:
+    def using(self, holder: object, *, uid: int) -> Iterator[Claim]:
         """The claim of ``holder`` for one request, or one for just as long.
 
         Raises:
-            RequestError: another client has it, or another request of this one uses it.
+            RequestError: another client has it or goes first, or another request of this one uses it.
         """
+        if self._claim is not None and not self._claim.busy:
+            self._look(self._claim)  # one request after the other must not draw it out
         claim = self._claim
         own = claim is not None and claim.holder is holder
         if claim is not None and (not own or claim.busy):
-            raise RequestError(Fault.BUSY, Fault.BUSY.meaning)
+            raise self._busy(uid)
         if claim is None:
-            now = time.monotonic()
-            claim = self._claim = Claim(holder, secrets.token_hex(8), now, now, _NOBODY, now)
+            claim = self._take(holder, uid, 0.0, None)
         claim.busy = True
         try:
             yield claim
@@ -160,10 +161,27 @@ class CaptureSession:
             if not own and self._claim is claim:
                 self._end(claim)
 
+    def _take(self, holder: object, uid: int, seconds: float, arming: Arming | None) -> Claim:
+        if not self._turns.is_next(uid):
+            self._turns.refuse(uid)
+            raise RequestError(Fault.BUSY, "another client was here first; try again later")
+        self._turns.take(uid)
+        now = time.monotonic()
+        self._claim = Claim(holder, secrets.token_hex(8), now, now + seconds, uid, now, arming)
+        return self._claim
+
+    def _busy(self, uid: int) -> RequestError:
+        """Refuses ``uid``, which keeps its place in the line."""
+        if self._claim is not None and self._claim.uid != uid:
+            self._turns.refuse(uid)
+        return RequestError(Fault.BUSY, Fault.BUSY.meaning)
+
     def _look(self, claim: Claim) -> None:
         """End ``claim`` if its time is over; else look again when it may be."""
         if self._claim is not claim:
             return
+        if claim.expiry is not None:
+            claim.expiry.cancel()
         now = time.monotonic()
         end = claim.until if claim.arming is not None else min(claim.until, claim.used + self.idle)
         if claim.busy or now < end:  # what is under way has its own limits

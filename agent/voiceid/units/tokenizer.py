@@ -1,9 +1,9 @@
 """From samples to units at 100 Hz: a CPC encoder and k-means codebooks in one ONNX graph.
 
-The graph takes a block of samples with the context that its convolutions need, and the LSTM's state. Every stream is
-cut into the same blocks from its start, however its samples arrive, so that streaming gives exactly the units of one
-pass. Unit t describes samples 160 t to 160 t + 160; it is known once the samples up to ``lookahead_seconds`` after its
-start, and the rest of its block, have been heard. Nothing is normalised over the utterance.
+The graph takes a block of samples with the context that its front end needs, and the context network's state. Every
+stream is cut into the same blocks from its start, however its samples arrive, so that streaming gives exactly the units
+of one pass. Unit t describes samples 160 t to 160 t + 160; it is known once the samples up to ``lookahead_seconds``
+after its start, and the rest of its block, have been heard. Nothing is normalised over the utterance.
 """
 
 from __future__ import annotations
@@ -31,8 +31,12 @@ Units = NDArray[np.int16]
 class Tokenizer:
     """The units role.
 
-    Card parameters: ``block_frames`` (frames a run of the graph), ``lookahead_frames`` (frames the encoder hears
-    beyond the one it judges), ``identity`` (hex digest of the weights).
+    Beside ``waveform`` the graph may take any state, such as an LSTM's ``hidden`` and ``cell``; each starts at zero and
+    comes back as an output of its name and ``_out``.
+
+    Card parameters: ``block_frames`` (frames a run of the graph), ``lookahead_frames`` (frames of context that come
+    before the first unit's), ``lookahead_seconds`` (how far the samples reach that a unit may depend on, from the start
+    of its frame), ``identity`` (hex digest of the weights).
     """
 
     def __init__(self, model: VerifiedModel, *, threads: int = 1) -> None:
@@ -46,19 +50,25 @@ class Tokenizer:
         try:
             self._block = int(self.card.parameters["block_frames"])
             self._lookahead = int(self.card.parameters["lookahead_frames"])
+            self._lookahead_seconds = float(self.card.parameters["lookahead_seconds"])
             self._identity = str(self.card.parameters["identity"])
             codebook_hash(self._identity, CODEBOOKS[0])
-            self._state_shape = tuple(int(size) for size in self.card.inputs["hidden"])
+            self._states = {
+                name: tuple(int(size) for size in shape)
+                for name, shape in self.card.inputs.items()
+                if name != "waveform"
+            }
             fits = self.card.inputs["waveform"] == [1, RECEPTIVE + (self._block - 1) * HOP]
         except (KeyError, TypeError, ValueError) as error:
             raise ModelError(f"card {self.card.name!r} is not a units card: {error}") from error
-        if not fits or not {f"units_{k}" for k in CODEBOOKS} <= set(self.card.outputs):
-            raise ModelError(f"card {self.card.name!r}: waveform input or unit outputs differ from its block_frames")
+        outputs = {f"units_{k}" for k in CODEBOOKS} | {f"{name}_out" for name in self._states}
+        if not fits or not outputs <= set(self.card.outputs):
+            raise ModelError(f"card {self.card.name!r}: waveform input, units or states differ from its block_frames")
 
     @property
     def lookahead_seconds(self) -> float:
         """From the start of a unit's frame to the last sample it depends on."""
-        return (self._lookahead * HOP + RECEPTIVE - LEFT) / SAMPLE_RATE
+        return self._lookahead_seconds
 
     @property
     def block_seconds(self) -> float:
@@ -95,7 +105,7 @@ class Tokenizer:
         if unknown := sorted(set(codebooks) - set(CODEBOOKS)):
             raise ValueError(f"codebook {unknown[0]!r}; use one of {', '.join(map(str, CODEBOOKS))}")
         outputs = tuple(f"units_{k}" for k in codebooks)
-        return _Stream(self._session, outputs, self._block, self._lookahead, self._state_shape)
+        return _Stream(self._session, outputs, self._block, self._lookahead, self._states)
 
 
 class UnitStream:
@@ -119,10 +129,15 @@ class _Stream:
     """The stream behind :class:`UnitStream`, for several codebooks: units are (codebooks, m)."""
 
     def __init__(
-        self, session: Session, outputs: tuple[str, ...], block: int, lookahead: int, state_shape: tuple[int, ...]
+        self,
+        session: Session,
+        outputs: tuple[str, ...],
+        block: int,
+        lookahead: int,
+        states: dict[str, tuple[int, ...]],
     ) -> None:
         self._session, self._outputs, self._block = session, outputs, block
-        self._state = {name: np.zeros(state_shape, np.float32) for name in ("hidden", "cell")}
+        self._state = {name: np.zeros(shape, np.float32) for name, shape in states.items()}
         self._pending = np.zeros(LEFT, np.float32)
         self._skip = lookahead
         self._heard = self._given = 0
@@ -148,7 +163,7 @@ class _Stream:
         start = 0
         while start + length <= len(pending):
             outputs = self._session.run(waveform=pending[None, start : start + length], **self._state)
-            self._state = {"hidden": outputs["hidden_out"], "cell": outputs["cell_out"]}
+            self._state = {name: outputs[f"{name}_out"] for name in self._state}
             block = np.stack([outputs[name] for name in self._outputs]).astype(np.int16)
             units.append(block[:, self._skip :])
             self._skip = max(0, self._skip - self._block)

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from tools.studies.adversarial import attack, detect, listing, report, run, vocode
+from tools.studies.adversarial import attack, detect, guard, listing, report, run, vocode
 from tools.studies.commands import run_command
 
-COMMANDS = {"trials": listing, "attack": attack, "vocode": vocode, "detect": detect, "report": report, "run": run}
+COMMANDS = {
+    "trials": listing,
+    "attack": attack,
+    "vocode": vocode,
+    "detect": detect,
+    "report": report,
+    "run": run,
+    "guard": guard,
+}
 
 
 def main(arguments: list[str] | None = None) -> int:

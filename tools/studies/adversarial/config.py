@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -49,13 +50,41 @@ class Recorded:
 
 
 @dataclass(frozen=True, slots=True)
+class Listing:
+    """A list of trials to make from ``data``'s index, as the options of ``trials``."""
+
+    file: Path
+    sets: tuple[str, ...]
+    """Whose bona fide recordings enrol and are tried."""
+    recorded: tuple[str, ...] = ()
+    """Sets whose adversarial recordings are tried instead."""
+    split: Literal["train", "dev", "test"] | None = None
+    """Only people of this split of the training corpus."""
+    enrolment: int = 3
+    """Recordings of a template."""
+    tests: int = 2
+    """Recordings of a speaker that are tried."""
+    impostors: int = 1
+    """Other templates that each is tried against."""
+    only: Literal["target", "nontarget"] | None = None
+    """Leave the other kind of trial out."""
+    limit: int | None = None
+    """At most so many target and so many non-target trials."""
+    max_seconds: float | None = None
+    """No longer recordings."""
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Study:
-    """``trials`` are genuine; paths in lists are relative to ``data``; results lie in ``output``."""
+    """``trials`` are genuine; paths in lists are relative to ``data`` (default: ``$VOICEID_CORPUS``); results lie in
+    ``output``. ``lists`` are made by ``run`` before anything else."""
 
     output: Path
-    data: Path
     trials: Path
     transforms: tuple[str, ...]
+    data: Path = field(default_factory=lambda: Path(os.environ.get("VOICEID_CORPUS", "corpus")))
+    lists: tuple[Listing, ...] = ()
     attacks: tuple[Attack, ...] = ()
     recorded: tuple[Recorded, ...] = ()
     card: str = ModelSettings().identity
@@ -82,6 +111,9 @@ def read_study(path: Path) -> Study:
         raise StudyError(f"{path}: {twice[0]!r} is named twice")
     if not study.transforms or len(set(study.transforms)) < len(study.transforms):
         raise StudyError(f"{path}: transforms {list(study.transforms)}; name at least one, none twice")
+    for one in study.lists:
+        if min(one.enrolment, one.tests, one.impostors, one.limit or 1) < 1 or not one.sets:
+            raise StudyError(f"{path}: list {one.file}: sets must be named, and numbers at least 1")
     for attack in study.attacks:
         _check(attack, str(path))
     if bad := [rate for rate in study.false_positives if not 0 < rate < 1]:

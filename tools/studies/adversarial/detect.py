@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import platform
 from collections.abc import Sequence
 from dataclasses import asdict
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +18,11 @@ from tools.studies.adversarial.scores import Floats, Scores, score_all
 from tools.studies.cluster import Run
 from tools.studies.errors import StudyError
 from tools.studies.results import write_json
+from tools.studies.versions import software
 from tools.train import metrics
 from voiceid.models.store import find_model
 
 RESULT = "detection.json"
-PACKAGES = ("numpy", "torch", "onnxruntime", "voiceid")
 
 
 def detect_all(study: Study, run: Run = map) -> dict[str, Any]:
@@ -46,7 +44,7 @@ def detect_all(study: Study, run: Run = map) -> dict[str, Any]:
         "card": {"name": study.card, "sha256": find_model(study.card, "identity").card.sha256},
         "genuine": _genuine(genuine, limit, study.false_positives),
         "attacks": measured,
-        "versions": {"python": platform.python_version(), **{name: metadata.version(name) for name in PACKAGES}},
+        "versions": software(),
     }
     write_json(study.output / RESULT, result)
     return result

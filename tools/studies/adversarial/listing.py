@@ -11,15 +11,18 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
 
 from tools.evaluation.trials import enrolment_order, same_recording
+from tools.studies.adversarial.config import Listing
 from tools.studies.adversarial.trials import Trial, write_trials
 from tools.studies.errors import StudyError
 from tools.train.data.corpus import Item, read_index
 
+INDEX = "index.csv"
 VICTIM = re.compile(r"attack target (\w+)")
 
 
@@ -88,45 +91,60 @@ def _trial(target: bool, template: Sequence[Item], item: Item, root: Path) -> Tr
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("index", type=Path, help="index.csv of a corpus; paths in the list are relative to its folder")
-    parser.add_argument("-o", "--output", type=Path, required=True, help="list to write")
+    parser.add_argument("-o", "--output", dest="file", type=Path, required=True, help="list to write")
     parser.add_argument("--sets", nargs="+", required=True, help="sets whose bona fide recordings enrol and are tried")
     parser.add_argument("--recorded", nargs="+", metavar="SET", help="try the adversarial recordings of these instead")
+    parser.add_argument("--split", choices=("train", "dev", "test"), help="only people of this split of the corpus")
     parser.add_argument("--enrolment", type=int, default=3, help="recordings of a template (default 3)")
     parser.add_argument("--tests", type=int, default=2, help="recordings of a speaker that are tried (default 2)")
     parser.add_argument("--impostors", type=int, default=1, help="other templates each is tried against (default 1)")
+    parser.add_argument("--only", choices=("target", "nontarget"), help="leave the other kind of trial out")
     parser.add_argument("--limit", type=int, help="keep at most so many target and so many non-target trials")
     parser.add_argument("--max_seconds", type=float, help="try no longer recordings")
     parser.add_argument("--seed", type=int, default=0)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    if not arguments.index.is_file():
-        raise StudyError(f"{arguments.index}: no such index")
+    options = {field.name: getattr(arguments, field.name) for field in fields(Listing)}
+    lists = {"sets": tuple(arguments.sets), "recorded": tuple(arguments.recorded or ())}
+    make_list(arguments.index, Listing(**(options | lists)))
+    return 0
+
+
+def make_list(index: Path, options: Listing) -> None:
+    """Write the list that ``options`` describe, from ``index``.
+
+    Raises:
+        StudyError: no such index, or no trials in its sets.
+    """
+    if not index.is_file():
+        raise StudyError(f"{index}: no such index; name the data (or set VOICEID_CORPUS)")
     try:
-        items = read_index(arguments.index)
+        items = read_index(index)
     except (KeyError, ValueError) as error:
-        raise StudyError(f"{arguments.index}: not an index in the corpus format ({error!r})") from error
-    root, longest = arguments.index.parent, arguments.max_seconds
+        raise StudyError(f"{index}: not an index in the corpus format ({error!r})") from error
+    root, longest = index.parent, options.max_seconds
     fitting = [item for item in items if longest is None or item.seconds <= longest]
-    own = [item for item in fitting if item.kind == "bonafide" and item.set in arguments.sets]
-    people = by_speaker(own, arguments.seed)
-    if arguments.recorded:
-        attacks = [item for item in fitting if item.kind == "adversarial" and item.set in arguments.recorded]
-        trials, dropped = recorded_trials(attacks, people, root, arguments.enrolment)
+    own = [item for item in fitting if item.kind == "bonafide" and item.set in options.sets]
+    people = by_speaker([item for item in own if options.split in (None, item.split)], options.seed)
+    if options.recorded:
+        attacks = [item for item in fitting if item.kind == "adversarial" and item.set in options.recorded]
+        trials, dropped = recorded_trials(attacks, people, root, options.enrolment)
         print(f"{dropped} of {len(attacks)} attacks have nobody to be tried against", file=sys.stderr)
     else:
         trials = genuine_trials(
             people,
             root,
-            enrolment=arguments.enrolment,
-            tests=arguments.tests,
-            impostors=arguments.impostors,
-            seed=arguments.seed,
+            enrolment=options.enrolment,
+            tests=options.tests,
+            impostors=options.impostors,
+            seed=options.seed,
         )
-    chosen = balanced(trials, arguments.limit, arguments.seed)
+    if options.only is not None:
+        trials = [trial for trial in trials if trial.target == (options.only == "target")]
+    chosen = balanced(trials, options.limit, options.seed)
     if not chosen:
-        raise StudyError(f"{arguments.index}: no trials in sets {', '.join(arguments.recorded or arguments.sets)}")
-    write_trials(arguments.output, chosen)
+        raise StudyError(f"{index}: no trials in sets {', '.join(options.recorded or options.sets)}")
+    write_trials(options.file, chosen)
     target = sum(trial.target for trial in chosen)
-    print(f"{arguments.output}: {target} target and {len(chosen) - target} non-target trials")
-    return 0
+    print(f"{options.file}: {target} target and {len(chosen) - target} non-target trials")

@@ -21,7 +21,7 @@ from torch import Tensor
 from tools.studies.errors import StudyError
 from tools.train.data.attacks import griffin_lim, melgan, neural
 from tools.train.data.attacks.stft import Grid
-from tools.train.data.attacks.vocoder import checkpoint, load_vocoder
+from tools.train.data.attacks.vocoder import load_vocoder, trained
 from tools.train.networks.vocoders import SHAPES, MelSpectrogram
 from voiceid.types import SAMPLE_RATE, Samples
 
@@ -72,7 +72,7 @@ def fingerprint(name: str) -> str:
     load_transform(name)
     if not name.startswith(VOCODER):
         return name
-    weights = checkpoint(name.removeprefix(VOCODER)).read_bytes()
+    weights = trained(name.removeprefix(VOCODER)).read_bytes()
     return f"{name} {hashlib.sha256(weights).hexdigest()}"
 
 
@@ -129,10 +129,13 @@ class LowPass:
     hertz: int
 
     def __call__(self, utterance: Tensor) -> Tensor:
+        return torch.nn.functional.conv1d(utterance[None, None], self.kernel(), padding=TAPS // 2)[0, 0]
+
+    def kernel(self) -> Tensor:
+        """Its taps, as a convolution takes them: (1, 1, taps)."""
         at = torch.arange(TAPS) - TAPS // 2
         taps = torch.sinc(2 * self.hertz / SAMPLE_RATE * at) * torch.hann_window(TAPS, periodic=False)
-        kernel = (taps / taps.sum())[None, None]
-        return torch.nn.functional.conv1d(utterance[None, None], kernel, padding=TAPS // 2)[0, 0]
+        return (taps / taps.sum())[None, None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tools.studies.errors import StudyError
+from tools.studies.reidentification.emitted import EMBEDDING, REPRESENTATIONS
 from tools.studies.reidentification.reidentify import PldaOptions
 from tools.studies.reidentification.synthetic import Population
 from voiceid.settings import ModelSettings
@@ -30,6 +31,28 @@ class Synthetic:
 
     speakers: int
     population: Population = field(default_factory=Population)
+
+
+@dataclass(frozen=True, slots=True)
+class FromCorpus:
+    """As the options of ``corpus``: recordings of ``$VOICEID_CORPUS``, laid out in the study's folder."""
+
+    sets: tuple[str, ...]
+    per_speaker: int = 10
+    speakers: int | None = None
+    seconds: float | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Risk:
+    """As the options of ``risk``: what sharing each representation of the recordings risks."""
+
+    known: int
+    unknown: int
+    representations: tuple[str, ...] = (EMBEDDING, *REPRESENTATIONS)
+    overlap: int = 5
+    runs: int = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +82,16 @@ class Workers:
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """One of ``recordings``, ``embeddings`` and ``synthetic`` is where the study starts; results lie in ``output``.
+    """One of ``recordings``, ``embeddings``, ``corpus`` and ``synthetic`` is where the study starts; results lie in
+    ``output``.
 
     ``data`` is the layout of the folder, ``dataset`` the table of its tasks.
     """
 
     output: Path
-    sweeps: tuple[Sweep, ...]
+    sweeps: tuple[Sweep, ...] = ()
+    risk: Risk | None = None
+    corpus: tuple[FromCorpus, ...] = ()
     recordings: Path | None = None
     embeddings: Path | None = None
     synthetic: Synthetic | None = None
@@ -89,12 +115,14 @@ def read_study(path: Path) -> Study:
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise StudyError(f"{path}: cannot be read as TOML ({error})") from error
     study = from_table(Study, table, where=str(path), error=StudyError)
-    starts = [name for name in ("recordings", "embeddings", "synthetic") if getattr(study, name) is not None]
+    starts = [name for name in ("recordings", "embeddings", "corpus", "synthetic") if getattr(study, name)]
     if len(starts) != 1:
         raise StudyError(
-            f"{path}: starts from {' and '.join(starts) or 'nothing'}; name recordings, embeddings or synthetic"
+            f"{path}: starts from {' and '.join(starts) or 'nothing'}; name recordings, embeddings, corpus or synthetic"
         )
+    if study.risk is not None and starts[0] not in ("recordings", "corpus"):
+        raise StudyError(f"{path}: risk needs recordings, not {starts[0]}")
     names = [sweep.experiment for sweep in study.sweeps]
-    if not names or len(set(names)) < len(names):
-        raise StudyError(f"{path}: sweeps {names}; name at least one, each with an experiment of its own")
+    if (not names and study.risk is None) or len(set(names)) < len(names):
+        raise StudyError(f"{path}: sweeps {names}; name at least one (or risk), each with an experiment of its own")
     return study

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from voiceid.audio import read_waveform
 from voiceid.types import SAMPLE_RATE
 
 
-def choose(items: list[Item], sets: list[str], per_speaker: int, speakers: int | None, seed: int) -> list[Item]:
+def choose(items: list[Item], sets: Sequence[str], per_speaker: int, speakers: int | None, seed: int) -> list[Item]:
     """Up to ``per_speaker`` seeded recordings of each speaker of ``sets``, or of ``speakers`` seeded ones.
 
     Raises:
@@ -43,13 +44,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0)
 
 
+def lay_out(items: Sequence[Item], folder: Path, seconds: float | None, *, keep: bool = False) -> None:
+    """Write the first ``seconds`` (None: all) of ``items`` into ``folder``; ``keep``: but not those that are there."""
+    length = None if seconds is None else round(seconds * SAMPLE_RATE)
+    for item in tqdm(items, unit="file", disable=None):
+        path = folder / item.speaker / f"{item.set}-{item.path.stem}.wav"
+        if not (keep and path.exists()):
+            write_audio(path, read_waveform(item.path).samples[:length])
+
+
 def run(arguments: argparse.Namespace) -> int:
     items = choose(
         read_index(arguments.index), arguments.sets, arguments.per_speaker, arguments.speakers, arguments.seed
     )
-    length = None if arguments.seconds is None else round(arguments.seconds * SAMPLE_RATE)
-    for item in tqdm(items, unit="file", disable=None):
-        samples = read_waveform(item.path).samples[:length]
-        write_audio(arguments.output_dir / item.speaker / f"{item.set}-{item.path.stem}.wav", samples)
+    lay_out(items, arguments.output_dir, arguments.seconds)
     print(f"{len(items)} recordings of {len({item.speaker for item in items})} speakers in {arguments.output_dir}")
     return 0

@@ -18,7 +18,7 @@ from tools.studies import cluster
 from tools.studies.errors import StudyError
 from tools.studies.reidentification.recordings import LONGEST, find_audio
 from tools.studies.reidentification.scan import Apply
-from tools.studies.results import read_json, whole_file, write_json
+from tools.studies.results import claim, whole_file
 from voiceid.audio import prepare, read_waveform
 from voiceid.errors import AudioError, MissingPackageError
 from voiceid.models.store import find_model
@@ -27,8 +27,6 @@ from voiceid.settings import ModelSettings
 from voiceid.types import Waveform
 
 Embed = Callable[[Waveform], NDArray[np.float32]]
-CLAIM = "made-with.json"
-"""In a folder of results: what they were made with."""
 
 
 class Model(Protocol):
@@ -127,19 +125,6 @@ def embed_all(source: Path, target: Path, names: Sequence[Path], model: Model, a
         apply(Embedding(source, target, model), names), total=len(names), desc="embed", unit="file", disable=None
     )
     return sorted(reason for reason in progress if reason)
-
-
-def claim(folder: Path, description: dict[str, Any]) -> None:
-    """Note in ``folder`` what its files are made with.
-
-    Raises:
-        StudyError: it says that they are made with something else.
-    """
-    path = folder / CLAIM
-    if not path.exists():
-        write_json(path, description)
-    elif (found := read_json(path)) != description:
-        raise StudyError(f"{folder} holds files made with {found}, not {description}; name another folder")
 
 
 def report(failed: Sequence[str]) -> int:

@@ -33,6 +33,8 @@ PROFILES = {
     for name, changes in (("", {}), ("-durations", {"durations": True}), ("-frames", {"merge_runs": False}))
 }
 """Privacy profiles by what they are called here."""
+EMBEDDING = "embedding"
+"""The speaker embedding itself, for comparison."""
 REPRESENTATIONS = ("mel", *PROFILES)
 
 

@@ -38,8 +38,8 @@ class Projected:
         return Projected(self.factors[rows], self.own[rows])
 
     def scores(self, other: Projected) -> Floats:
-        """Log-likelihood ratios, (len(self), len(other))."""
-        scores: Floats = self.factors @ other.factors.T
+        """Log-likelihood ratios, (len(self), len(other)); those of one of ``other`` lie side by side in memory."""
+        scores: Floats = (other.factors @ self.factors.T).T
         scores += self.own[:, None]
         scores += other.own
         return scores

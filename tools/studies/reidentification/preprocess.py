@@ -16,6 +16,7 @@ from tools.studies.reidentification import embed
 from tools.studies.reidentification.recordings import LONGEST, find_audio
 from tools.studies.reidentification.scan import Apply
 from tools.studies.reidentification.silence import SilenceOptions, cut, write_audio
+from tools.studies.results import claim
 from voiceid.audio import read_waveform
 from voiceid.errors import AudioError
 from voiceid.types import SAMPLE_RATE, Samples
@@ -104,7 +105,7 @@ def preprocess(names: Sequence[Path], processing: Processing, apply: Apply = map
     Raises:
         StudyError: the folder holds recordings prepared with other options.
     """
-    embed.claim(processing.target, {"source": str(processing.source), "options": repr(processing.options)})
+    claim(processing.target, {"source": str(processing.source), "options": repr(processing.options)})
     progress = tqdm(apply(processing, names), total=len(names), desc="preprocess", unit="file", disable=None)
     return sorted(reason for reason in progress if reason)
 

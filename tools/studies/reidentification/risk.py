@@ -19,7 +19,7 @@ from tools.studies import cluster
 from tools.studies.errors import StudyError
 from tools.studies.reidentification import embed
 from tools.studies.reidentification.counts import Counts
-from tools.studies.reidentification.emitted import REPRESENTATIONS, Emitted
+from tools.studies.reidentification.emitted import EMBEDDING, REPRESENTATIONS, Emitted
 from tools.studies.reidentification.pool import load_pool
 from tools.studies.reidentification.recordings import find_audio
 from tools.studies.reidentification.reidentify import JSON_CELLS, PldaOptions, add_plda_arguments, plda_options
@@ -27,8 +27,6 @@ from tools.studies.reidentification.scan import Apply
 from tools.studies.reidentification.split import SplitOptions, find_all
 from tools.studies.reidentification.sweep import Cell, Runs, sweep, write_table
 from tools.studies.results import finite, write_json
-
-EMBEDDING = "embedding"
 
 
 def compare(
@@ -44,7 +42,17 @@ def compare(
     """Measure each representation of the recordings (SPEAKER/FILE below ``recordings``) in ``runs`` runs of ``cell``.
 
     All are reduced to ``options.dimensions`` principal components of the known speakers, if that is set.
+
+    Raises:
+        StudyError: thresholds of one kind only, nobody overlaps, or too many comparisons.
     """
+    if options.th is not None or options.th_func != "both":
+        raise StudyError("the comparison needs both thresholds: leave --th and --th_func away")
+    if not cell.overlap or cell.known * cell.unknown > JSON_CELLS:
+        raise StudyError(
+            f"{cell.overlap} overlapping of {cell.known} known and {cell.unknown} unknown speakers; "
+            f"the comparison needs overlapping ones and at most {JSON_CELLS:,} comparisons"
+        )
     names = find_audio(recordings, None)
     result: dict[str, Any] = {}
     for name in representations:
@@ -55,7 +63,12 @@ def compare(
         job = Runs(pool, SplitOptions(), options, folder)
         rows = sweep([replace(cell, experiment=name)], runs, job, apply)
         write_table(folder / f"{name}.csv", rows)
-        result[name] = {"failed": len(failed), "recordings": len(names) - len(failed), **summarise(rows)}
+        result[name] = {
+            "made_with": maker.describe(),
+            "failed": len(failed),
+            "recordings": len(names) - len(failed),
+            **summarise(rows),
+        }
     return result
 
 
@@ -94,13 +107,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     options = plda_options(arguments)
-    if options.th is not None or options.th_func != "both":
-        raise StudyError("the comparison needs both thresholds: leave --th and --th_func away")
-    if not arguments.overlap or arguments.known * arguments.unknown > JSON_CELLS:
-        raise StudyError(
-            f"{arguments.overlap} overlapping of {arguments.known} known and {arguments.unknown} unknown speakers; "
-            f"the comparison needs overlapping ones and at most {JSON_CELLS:,} comparisons"
-        )
     cell = Cell("", arguments.known, arguments.unknown, arguments.overlap)
     with cluster.workers_for(arguments) as workers:
         result = compare(

@@ -7,31 +7,55 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from tools.studies import cluster
 from tools.studies.reidentification import config, embed, plot
+from tools.studies.reidentification.corpus import choose, lay_out
 from tools.studies.reidentification.pool import Pool, load_pool
 from tools.studies.reidentification.preprocess import PreprocessOptions, Processing, preprocess
 from tools.studies.reidentification.recordings import find_audio
+from tools.studies.reidentification.risk import compare
 from tools.studies.reidentification.scan import Apply
 from tools.studies.reidentification.silence import SilenceOptions
 from tools.studies.reidentification.split import SplitOptions, find_all
-from tools.studies.reidentification.sweep import SYNTHETIC_SESSIONS, Runs, design, sweep, write_table
+from tools.studies.reidentification.sweep import SYNTHETIC_SESSIONS, Cell, Runs, design, sweep, write_table
 from tools.studies.reidentification.synthetic import synthetic_pool
 from tools.studies.reidentification.tables import averages, correlate, read_runs
-from tools.studies.results import finite, write_json
-
-PACKAGES = ("numpy", "scipy", "matplotlib", "voiceid")
+from tools.studies.results import claim, finite, write_json
+from tools.studies.versions import software
+from tools.train.data.corpus import read_index
 
 
 def run_study(study: config.Study, apply: Apply = map) -> dict[str, Any]:
     """Do all of ``study``; returns the summary that is written to summary.json."""
+    if study.corpus:
+        study = replace(study, recordings=_lay_out(study.corpus, study.output / "recordings"), corpus=())
+    summary = {
+        "study": json.loads(json.dumps(asdict(study), default=str)),
+        "failed": [],
+        "experiments": {},
+        "versions": software(),
+        **(_sweep(study, apply) if study.sweeps else {}),
+        **({"risk": _risk(study, study.risk, apply)} if study.risk else {}),
+    }
+    write_json(study.output / "summary.json", summary)
+    return summary
+
+
+def _lay_out(parts: Sequence[config.FromCorpus], folder: Path) -> Path:
+    claim(folder, {"corpus": [asdict(one) for one in parts]})
+    for one in parts:
+        chosen = choose(read_index(), one.sets, one.per_speaker, one.speakers, one.seed)
+        lay_out(chosen, folder, one.seconds, keep=True)
+    return folder
+
+
+def _sweep(study: config.Study, apply: Apply) -> dict[str, Any]:
+    """All designs, their tables and figures."""
     pool, failed = make_pool(study, apply)
     tables = {}
     for one in study.sweeps:
@@ -48,16 +72,22 @@ def run_study(study: config.Study, apply: Apply = map) -> dict[str, Any]:
         tables[one.experiment] = study.output / f"{one.experiment}.csv"
         write_table(tables[one.experiment], sweep(cells, one.runs, job, apply))
     drawn = draw(list(tables.values()), study.output / "figures") if study.plda.prefix in ("both", "mindcf") else []
-    summary = {
-        "study": json.loads(json.dumps(asdict(study), default=str)),
+    return {
         "data": pool.key,
         "failed": list(failed),
         "experiments": {name: summarise(path) for name, path in tables.items()} if drawn else {},
         "figures": [str(path) for path in drawn],
-        "versions": {"python": platform.python_version(), **{name: metadata.version(name) for name in PACKAGES}},
     }
-    write_json(study.output / "summary.json", summary)
-    return summary
+
+
+def _risk(study: config.Study, risk: config.Risk, apply: Apply) -> dict[str, Any]:
+    cell = Cell("", risk.known, risk.unknown, risk.overlap)
+    folder, recordings = study.output / "risk", study.recordings or Path()
+    return compare(recordings, folder, risk.representations, cell, risk.runs, study.plda, _model(study), apply)
+
+
+def _model(study: config.Study) -> embed.Model:
+    return embed.Ecapa(study.ecapa) if study.ecapa else embed.IdentityCard(study.card)
 
 
 def make_pool(study: config.Study, apply: Apply) -> tuple[Pool, Sequence[str]]:
@@ -79,9 +109,8 @@ def make_pool(study: config.Study, apply: Apply) -> tuple[Pool, Sequence[str]]:
         )
         names = find_audio(study.recordings, None)
         failed += preprocess(names, Processing(study.recordings, prepared, options), apply)
-    model: embed.Model = embed.Ecapa(study.ecapa) if study.ecapa else embed.IdentityCard(study.card)
     vectors = study.output / "embeddings"
-    failed += embed.embed_all(prepared, vectors, find_audio(prepared, None), model, apply)
+    failed += embed.embed_all(prepared, vectors, find_audio(prepared, None), _model(study), apply)
     return load_pool(find_all([vectors], [study.data], study.dataset), cache), failed
 
 
@@ -107,5 +136,5 @@ def run(arguments: argparse.Namespace) -> int:
     workers = study.workers
     with cluster.open_workers(workers.scheduler, workers.workers, workers.memory) as apply:
         summary = run_study(study, apply)
-    print(json.dumps(finite(summary["experiments"]), indent=1))
+    print(json.dumps(finite(summary["experiments"] | summary.get("risk", {})), indent=1))
     return embed.report(summary["failed"])

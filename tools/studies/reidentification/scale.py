@@ -26,6 +26,7 @@ from tools.studies.reidentification.scan import BLOCK, Apply, Trials, scan, scor
 from tools.studies.reidentification.synthetic import Population, Session
 from tools.studies.reidentification.thresholds import ThresholdOptions, average_thresholds
 from tools.studies.results import finite, write_json
+from tools.studies.versions import software
 from voiceid.errors import MissingPackageError
 
 THRESHOLD_SPEAKERS = 1000
@@ -160,6 +161,7 @@ def run(arguments: argparse.Namespace) -> int:
         "cpu_seconds": spent.cpu_seconds,
         "peak_mib_of_the_largest_process": spent.peak_mib,
         "comparisons_per_cpu_second": result["comparisons"] / (spent.cpu_seconds - result["threshold_cpu_seconds"]),
+        "versions": software(),
     }
     if arguments.compare:
         result["speechbrain"] = compare(population, *arguments.compare)

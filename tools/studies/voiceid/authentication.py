@@ -21,7 +21,7 @@ from tools.evaluation.report import card_summary
 from tools.evaluation.selection import read_rows
 from tools.evaluation.trials import mean_embedding
 from tools.studies.errors import StudyError
-from tools.studies.files import digest, kept
+from tools.studies.results import digest, kept
 from tools.studies.voiceid.config import Study
 from tools.studies.voiceid.errors import refuse_failures
 from tools.studies.voiceid.people import choose

@@ -7,14 +7,13 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from tools.studies.files import digest, kept
+from tools.studies.results import digest, kept
+from tools.studies.versions import cards
 from tools.studies.voiceid.config import Study
 from tools.studies.voiceid.people import choose
 from tools.studies.voiceid.tables import Table
-from tools.studies.voiceid.versions import cards
 from voiceid.benchmark.machine import describe_machine
 from voiceid.benchmark.run import COMMAND_SECONDS, run_benchmark
-from voiceid.benchmark.stages import STAGES
 
 
 def step(study: Study) -> dict[str, Any]:
@@ -36,7 +35,7 @@ def tables(result: dict[str, Any]) -> list[Table]:
     """Stages and memory for a command, then the whole decision by length of speech."""
     headline = next(run for run in result["runs"] if run["seconds"] == COMMAND_SECONDS and run["threads"] == 1)
     memory = {model["role"]: model for model in result["models"]}
-    rows = [[stage, *_stage(headline["stages"][stage], memory.get(stage))] for stage in STAGES]
+    rows = [[stage, *_stage(headline["stages"][stage], memory.get(stage))] for stage in headline["stages"]]
     peak = result["cold_start"]["peak_rss_mib"]
     rows.append(["whole", "", *_times(headline["total"]), _disk(result["models"]), f"{peak:.1f} (peak, process)"])
     load = result["machine"]["load"]

@@ -49,10 +49,34 @@ def authentication(result: Mapping[str, Any]) -> Figure:
         means, deviations = (np.array([100 * one[what] for one in found]) for what in ("mean", "sd"))
         places = np.arange(len(names)) + (shift - (len(cards) - 1) / 2) * width
         colour = COLOURS[shift % len(COLOURS)]
-        axes.bar(places, means, width, yerr=deviations, color=colour, label=Path(card).stem, error_kw={"lw": 0.8})
+        bars = axes.bar(
+            places, means, width, yerr=deviations, color=colour, label=Path(card).stem, error_kw={"lw": 0.8}
+        )
+        axes.bar_label(bars, fmt="%.0f", fontsize=8)
     axes.set_xticks(np.arange(len(names)), names, rotation=30, ha="right")
-    axes.set(ylabel="authentication success (%)", ylim=(0, 105))
+    axes.set(ylabel="authentication success (%)", ylim=(0, 110))
     axes.legend(frameon=False)
+    return figure
+
+
+def utility(result: Mapping[str, Any]) -> Figure:
+    """Table III as bars: word error rates by transformation and recogniser, with 95 % intervals."""
+    recognisers = result["recognisers"]
+    names = list(next(iter(recognisers.values()))["sets"])
+    width = 0.8 / len(recognisers)
+    figure = Figure((WIDTH, 3.6), layout="constrained")
+    axes = figure.subplots()
+    for shift, (recogniser, part) in enumerate(recognisers.items()):
+        found = [part["sets"][name] for name in names]
+        rates = np.array([100 * one["wer"] for one in found])
+        errors = np.abs(np.array([[100 * bound for bound in one["ci95"]] for one in found]).T - rates)
+        places = np.arange(len(names)) + (shift - (len(recognisers) - 1) / 2) * width
+        colour = COLOURS[shift % len(COLOURS)]
+        bars = axes.bar(places, rates, width, yerr=errors, color=colour, label=recogniser, error_kw={"lw": 0.8})
+        axes.bar_label(bars, fmt="%.0f", fontsize=8)
+    axes.set_xticks(np.arange(len(names)), names, rotation=30, ha="right")
+    axes.set(ylabel="word error rate (%)", ylim=(0, None))
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False)
     return figure
 
 
@@ -76,6 +100,7 @@ def latency(result: Mapping[str, Any]) -> Figure:
 FIGURES: dict[str, tuple[str, Callable[[Mapping[str, Any]], Figure]]] = {
     "attack-success": ("success", attack_success),
     "authentication": ("authentication", authentication),
+    "utility": ("utility", utility),
     "latency": ("cost", latency),
 }
 """Figures by name: the step whose result they show, and how they are drawn."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from tools.evaluation.fusion_table import FOLDS, SVM_TRIALS, cross_validate, honest_folds, paper_folds
 from tools.studies.errors import StudyError
-from tools.studies.files import digest, kept
+from tools.studies.results import digest, kept
 from tools.studies.voiceid.config import Study
 from tools.studies.voiceid.tables import Table, spread
 from tools.studies.voiceid.trials import Trial, read_trials

@@ -23,8 +23,7 @@ from tools.evaluation.deciding import splice
 from tools.evaluation.parallel import Account, each
 from tools.evaluation.selection import read_rows, system
 from tools.studies.errors import StudyError
-from tools.studies.files import digest, write_json
-from tools.studies.results import whole_file
+from tools.studies.results import digest, whole_file, write_json
 from tools.studies.voiceid.config import Attacks, Study
 from tools.studies.voiceid.errors import refuse_failures
 from tools.studies.voiceid.people import Cast, Person, choose, seconds

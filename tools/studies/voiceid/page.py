@@ -11,14 +11,16 @@ from tools.studies.voiceid.tables import Table
 STYLE = """
 body { font: 11pt/1.4 Georgia, serif; max-width: 60em; margin: 2em auto; padding: 0 1em; color: #000; background: #fff }
 h1, h2 { font-weight: normal; line-height: 1.2 } h2 { margin-top: 2em; border-bottom: 1px solid #888 }
-table { border-collapse: collapse; margin: 1em 0; font-size: 9.5pt; width: 100% }
+table { border-collapse: collapse; margin: 1em 0; font-size: 9.5pt; min-width: 50% }
 caption { text-align: left; font-weight: bold; margin-bottom: .3em }
-th, td { text-align: right; padding: .15em .5em; border-bottom: 1px solid #ccc; vertical-align: top }
-th { border-bottom: 1px solid #000 } th:first-child, td:first-child { text-align: left }
-p.note { font-size: 9.5pt; color: #333 } figure { margin: 1em 0 } svg { max-width: 100%; height: auto }
+th, td { text-align: left; padding: .15em .5em; border-bottom: 1px solid #ccc; vertical-align: top }
+th { border-bottom: 1px solid #000 } .number { text-align: right }
+.note { font-size: 9.5pt; color: #333 } figure { margin: 1em 0 } svg { max-width: 100%; height: auto }
 pre { font-size: 8.5pt; white-space: pre-wrap; border: 1px solid #ccc; padding: .5em }
 @media print { body { max-width: none; margin: 0 } h2, table, figure { break-inside: avoid } h2 { break-after: avoid } }
 """
+NUMBER = re.compile(r"$|-$|[+-]?\d+(\.\d+)?($| [^a-z]| of )")
+"""The beginning of a cell that is a number, perhaps with a unit, an interval or a total; or empty."""
 
 
 def page(title: str, parts: Sequence[str]) -> str:
@@ -40,12 +42,19 @@ def verbatim(text: str) -> str:
     return f"<pre>{escape(text)}</pre>\n"
 
 
-def table(content: Table) -> str:
-    """A table with what it means below it."""
-    head = "".join(f"<th>{escape(cell)}</th>" for cell in content.headers)
-    rows = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>\n" for row in content.rows)
-    body = f"<thead><tr>{head}</tr></thead><tbody>\n{rows}</tbody>" if content.rows else ""
-    shown = f"<table><caption>{escape(content.title)}</caption>{body}</table>\n"
+def table(content: Table, *, titled: bool = True) -> str:
+    """A table with what it means below it; columns of numbers are flush right. Not ``titled``: a heading says it."""
+    columns = list(zip(*content.rows, strict=True))[1:]
+    kinds = ["", *(' class="number"' if all(map(NUMBER.match, column)) else "" for column in columns)]
+
+    def row(tag: str, cells: Sequence[str]) -> str:
+        shown = (f"<{tag}{kind}>{escape(cell)}</{tag}>" for kind, cell in zip(kinds, cells, strict=True))
+        return f"<tr>{''.join(shown)}</tr>\n"
+
+    rows = "".join(row("td", cells) for cells in content.rows)
+    body = f"<thead>{row('th', content.headers)}</thead><tbody>\n{rows}</tbody>" if content.rows else ""
+    title = f"<caption>{escape(content.title)}</caption>" if titled else ""
+    shown = f"<table>{title}{body}</table>\n" if body or title else ""
     return f'{shown}<p class="note">{escape(content.caption)}</p>\n'
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tools.studies.files import write_json
-from tools.studies.results import whole_file
+from tools.studies import versions
+from tools.studies.results import whole_file, write_json
 from tools.studies.voiceid import (
     authentication,
     cost,
@@ -21,7 +21,6 @@ from tools.studies.voiceid import (
     success,
     transform,
     utility,
-    versions,
 )
 from tools.studies.voiceid.config import STEPS, Study
 from tools.studies.voiceid.tables import Table
@@ -34,6 +33,7 @@ MODULES: dict[str, ModuleType] = dict(
 CAPTIONS = {
     "attack-success": "Table I as a figure; bars are 95 % intervals.",
     "authentication": "Figure 4; bars are standard deviations over enrolments.",
+    "utility": "Table III as a figure; bars are 95 % intervals.",
     "latency": "Table IV as a figure.",
 }
 
@@ -74,7 +74,7 @@ def _section(study: Study, name: str, result: dict[str, Any]) -> list[str]:
         for figure, (step, _) in figures.FIGURES.items()
         if step == name
     ]
-    return [page.heading(first.title), page.table(first), *drawn, *map(page.table, rest)]
+    return [page.heading(first.title), page.table(first, titled=False), *drawn, *map(page.table, rest)]
 
 
 def _models(made_with: dict[str, Any]) -> Table:

@@ -18,13 +18,13 @@ from tools.evaluation.judging import Asking
 from tools.evaluation.parallel import Account, each
 from tools.evaluation.selection import read_rows, system
 from tools.studies.errors import StudyError
-from tools.studies.files import digest, kept
+from tools.studies.results import digest, kept
+from tools.studies.versions import cards
 from tools.studies.voiceid.config import Study
 from tools.studies.voiceid.errors import refuse_failures
 from tools.studies.voiceid.generate import ENROLMENT
 from tools.studies.voiceid.tables import Table
 from tools.studies.voiceid.trials import Trial, write_trials
-from tools.studies.voiceid.versions import cards
 from tools.train.data.corpus import Item
 from voiceid.enrolment.template import Template
 from voiceid.models.store import find_model

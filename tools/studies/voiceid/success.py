@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tools.evaluation.report import rate
-from tools.studies.files import digest, kept
+from tools.studies.results import digest, kept
 from tools.studies.voiceid.config import Study
 from tools.studies.voiceid.tables import Table, share
 from tools.studies.voiceid.trials import Trial, read_trials

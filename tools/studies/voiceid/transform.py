@@ -20,8 +20,7 @@ import soundfile
 from tools.evaluation.parallel import Account, each
 from tools.evaluation.selection import read_rows
 from tools.studies.errors import StudyError
-from tools.studies.files import digest, write_json
-from tools.studies.results import whole_file
+from tools.studies.results import digest, whole_file, write_json
 from tools.studies.voiceid.config import Study
 from tools.studies.voiceid.errors import refuse_failures
 from tools.studies.voiceid.generate import claim, write, write_index

@@ -52,7 +52,7 @@ class UnitVoice:
                 f"{len(sequence.units)} units of codebook {sequence.codebook}; this voice speaks {self.codebook}"
             )
         frames = self.frames(sequence)
-        mel = np.exp(_contexts(frames, self.codebook) @ self.weights + self.bias)
+        mel = np.exp(self.weights[_contexts(frames, self.codebook)].sum(axis=1) + self.bias)
         magnitude = np.maximum(np.linalg.pinv(_filters()) @ mel.T, 0.0).astype(np.float32)
         magnitude = np.pad(magnitude, ((0, 0), (0, 1)), mode="edge")  # frames are centred: one more than hops
         return reconstruct(magnitude, GRID, len(frames) * HOP, ITERATIONS, random)
@@ -77,9 +77,9 @@ def learn(pairs: Iterable[tuple[Units, Samples]], codebook: int) -> UnitVoice:
     for units, samples in pairs:
         mel = log_mel(samples)
         length = min(len(units), len(mel))
-        design = np.pad(_contexts(units[:length], codebook), ((0, 0), (0, 1)), constant_values=1.0)
-        gram += design.T @ design
-        moment += design.T @ mel[:length]
+        ones = np.pad(_contexts(units[:length], codebook), ((0, 0), (0, 1)), constant_values=size - 1)
+        np.add.at(gram, (ones[:, :, None], ones[:, None, :]), 1.0)
+        np.add.at(moment, ones, mel[:length, None, :])
         ids, _ = merge_runs(units.tolist())
         counts += np.bincount(units, minlength=codebook)
         runs += np.bincount(ids, minlength=codebook)
@@ -98,14 +98,12 @@ def log_mel(samples: Samples) -> Floats:
     return mel
 
 
-def _contexts(units: Units, codebook: int) -> NDArray[np.float32]:
-    """Indicators of the units around each frame: (t, codebook * (2 * REACH + 1)); the ends are repeated."""
+def _contexts(units: Units, codebook: int) -> NDArray[np.int64]:
+    """Which of codebook * (2 * REACH + 1) indicators are 1 at each frame, one for each unit around it: (t, 2 * REACH
+    + 1); the ends are repeated."""
     padded = np.pad(np.asarray(units, np.int64), REACH, mode="edge")
-    indicators = np.zeros((len(units), 2 * REACH + 1, codebook), np.float32)
-    rows = np.arange(len(units))
-    for place in range(2 * REACH + 1):
-        indicators[rows, place, padded[place : place + len(units)]] = 1.0
-    return indicators.reshape(len(units), -1)
+    around = np.lib.stride_tricks.sliding_window_view(padded, 2 * REACH + 1)
+    return around + codebook * np.arange(2 * REACH + 1)
 
 
 def _filters() -> Floats:

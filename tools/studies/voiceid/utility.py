@@ -19,7 +19,7 @@ import numpy as np
 from tools.evaluation.parallel import Account, each
 from tools.evaluation.selection import read_rows
 from tools.studies.errors import StudyError
-from tools.studies.files import digest, kept, write_json
+from tools.studies.results import digest, kept, write_json
 from tools.studies.voiceid.config import Study
 from tools.studies.voiceid.errors import refuse_failures
 from tools.studies.voiceid.recognisers import load_recogniser, normalised, version

@@ -21,7 +21,7 @@ from tqdm import tqdm
 from tools.evaluation.judging import load_judge
 from tools.evaluation.memory import cache_folder
 from tools.evaluation.selection import identifier
-from tools.evaluation.trials import enrolment_order, mean_embedding
+from tools.evaluation.trials import enrolment_order
 from tools.train.data.attacks.systems import DEV_SYSTEMS
 from tools.train.data.corpus import TRAIN_LICENCES, Item, Split, read_index
 from tools.train.data.replay import Bank, load_bank, simulate_live, simulate_replay
@@ -104,7 +104,7 @@ class Bench:
         return float(self.judges[role].card.calibration(raw))
 
     def trials(self, clip: Clip, source: str, templates: dict[str, NDArray[np.float32]]) -> Iterator[FusionTrial]:
-        """Score ``clip`` once and try it against every one of ``templates``."""
+        """Score ``clip`` once and try it against every one of ``templates`` (n, d)."""
         embedding = self.embed(clip.net_speech)
         spoofing = self.llr("spoofing", self.judges["spoofing"].score(clip.samples))
         liveness = self.llr("liveness", self.judges["liveness"].score(clip.samples))
@@ -124,7 +124,7 @@ def build(split: Split, bench: Bench, *, seed: int = 0, strangers: int = 1) -> l
     items = read_index()
     queues = _speakers(items, split, seed)
     references = {
-        name: mean_embedding([bench.embed(prepare(read_waveform(i.path)).net_speech()) for i in own[:ENROLLED]])
+        name: np.stack([bench.embed(prepare(read_waveform(i.path)).net_speech()) for i in own[:ENROLLED]])
         for name, own in queues.items()
     }
     trials: list[FusionTrial] = []

@@ -10,14 +10,15 @@ import onnxruntime
 import torch
 from torch import Tensor, nn
 
-from tools.train.networks.cpc import CPC, HOP, RECEPTIVE, load_checkpoint
+from tools.train.networks.cpc import CPC, load_checkpoint
+from tools.train.networks.mel_encoder import HOP, RECEPTIVE
 
 BLOCK_FRAMES = 20
 """Frames a run of the graph, 200 ms."""
 
 
 class Tokens(nn.Module):
-    """Samples (1, n) and LSTM state (layers, 1, context) to ids (T,) of each codebook and the next state.
+    """Samples (1, n) and the context network's state to ids (T,) of each codebook and the next state.
 
     ``codebooks`` maps k to the weight (k, context) and bias (k,) of the score whose largest is the nearest centroid.
     """
@@ -26,12 +27,12 @@ class Tokens(nn.Module):
         super().__init__()
         self.model = model
         self.sizes = tuple(sorted(codebooks))
-        self.scores = nn.ModuleList(nn.Linear(model.options["context"], k) for k in self.sizes)
+        self.scores = nn.ModuleList(nn.Linear(model.gAR.dimensions, k) for k in self.sizes)
         for k, layer in zip(self.sizes, self.scores, strict=True):
             layer.weight.data, layer.bias.data = (part.float().clone() for part in codebooks[k])
 
-    def forward(self, waveform: Tensor, hidden: Tensor, cell: Tensor) -> tuple[Tensor, ...]:
-        context, _, state = self.model(waveform, (hidden, cell), padded=False)
+    def forward(self, waveform: Tensor, *state: Tensor) -> tuple[Tensor, ...]:
+        context, _, state = self.model(waveform, state, padded=False)
         return (*(layer(context[0]).argmax(-1) for layer in self.scores), *state)
 
 
@@ -58,23 +59,23 @@ def identity(tokens: Tokens) -> str:
 def export(checkpoint: Path, output: Path, *, block_frames: int | str = BLOCK_FRAMES) -> float:
     """Write ``output`` from a checkpoint that holds an encoder and codebooks, for blocks of ``block_frames``.
 
-    Returns the largest deviation of the LSTM's output from torch, over the ends of ten blocks of a stream.
+    Returns the largest deviation of the state from torch, over the ends of ten blocks of a stream.
 
     Raises:
         ValueError: the checkpoint holds no codebooks, or the ids differ between torch and ONNX Runtime.
     """
     block = int(block_frames)
     tokens = load_tokens(checkpoint)
-    lstm = tokens.model.gAR.baseNet
-    state = [torch.zeros(lstm.num_layers, 1, lstm.hidden_size) for _ in range(2)]
+    state = list(tokens.model.gAR.start())
+    names = list(tokens.model.gAR.STATE)
     waveform = torch.zeros(1, RECEPTIVE + (block - 1) * HOP)
-    names = [f"units_{k}" for k in tokens.sizes]
+    ids = [f"units_{k}" for k in tokens.sizes]
     torch.onnx.export(
         tokens,
         (waveform, *state),
         str(output),
-        input_names=["waveform", "hidden", "cell"],
-        output_names=[*names, "hidden_out", "cell_out"],
+        input_names=["waveform", *names],
+        output_names=[*ids, *(f"{name}_out" for name in names)],
         opset_version=17,
         dynamo=False,
     )
@@ -86,11 +87,11 @@ def export(checkpoint: Path, output: Path, *, block_frames: int | str = BLOCK_FR
         noise = 0.05 * torch.randn(waveform.shape, generator=generator)
         with torch.no_grad():
             expected = [part.numpy() for part in tokens(noise, *state)]
-        found = session.run(None, {"waveform": noise.numpy(), "hidden": mine[0], "cell": mine[1]})
-        state, mine = [torch.from_numpy(part) for part in expected[-2:]], found[-2:]
-        worst = max(worst, float(np.abs(expected[-2] - mine[0]).max()))
-        equal += sum(int((a == b).sum()) for a, b in zip(expected[:-2], found[:-2], strict=True))
-        total += len(names) * block
+        found = session.run(None, {"waveform": noise.numpy(), **dict(zip(names, mine, strict=True))})
+        state, mine = [torch.from_numpy(part) for part in expected[len(ids) :]], found[len(ids) :]
+        worst = max(worst, float(np.abs(expected[len(ids)] - mine[0]).max()))
+        equal += sum(int((a == b).sum()) for a, b in zip(expected[: len(ids)], found[: len(ids)], strict=True))
+        total += len(ids) * block
     if equal < 0.99 * total:
         raise ValueError(f"{output}: only {equal} of {total} ids agree with torch (output deviates by {worst:.1e})")
     return worst

@@ -2,24 +2,27 @@
 
 Layer names follow CPC_audio, so that its published encoder weights load: ``gEncoder.conv0 .. conv4``,
 ``gEncoder.batchNorm0 .. 4`` (a channel norm), ``gAR.baseNet`` (an LSTM). One frame is 160 samples (100 Hz).
+A second shape of the same method needs less speech and time to learn: a fixed log-mel front end for the first
+convolutions, and causal convolutions for the LSTM (as in wav2vec: Schneider et al., Interspeech 2019).
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from tools.train.networks.mel_encoder import MelEncoder
+
+Front = Literal["convolutions", "mel"]
+State = tuple[Tensor, ...]
+
 KERNELS, STRIDES, PADDINGS = (10, 8, 4, 4, 4), (5, 4, 2, 2, 2), (3, 2, 1, 1, 1)
-HOP = 160
-"""Samples a frame."""
-RECEPTIVE = 465
-"""Samples that one frame of the encoder sees."""
-LEFT = 153
-"""Samples of those before the frame's first; the remaining 312 start at it."""
+SPREAD = 64
+"""Dimensions of a context vector of the convolutional context network."""
 
 SPEECH_RMS = 0.05
 """Of levelled speech; first weights are scaled by its inverse, else the first biases drown the signal in the norm."""
@@ -71,30 +74,96 @@ class Encoder(nn.Module):
 
 
 class Autoregressor(nn.Module):
-    """The context network, a unidirectional LSTM: (B, T, width) to (B, T, width)."""
+    """The context network, a unidirectional LSTM: (B, T, width) to (B, T, context)."""
+
+    STATE = ("hidden", "cell")
+    delay = 0
 
     def __init__(self, width: int, context: int, layers: int = 1) -> None:
         super().__init__()
         self.baseNet = nn.LSTM(width, context, layers, batch_first=True)
+        self.dimensions = context
 
-    def forward(self, x: Tensor, state: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        output: tuple[Tensor, tuple[Tensor, Tensor]] = self.baseNet(x, state)
+    def start(self) -> State:
+        """State at the start of one stream."""
+        zeros = torch.zeros(self.baseNet.num_layers, 1, self.baseNet.hidden_size)
+        return zeros, zeros.clone()
+
+    def forward(self, x: Tensor, state: State | None = None) -> tuple[Tensor, State]:
+        output: tuple[Tensor, State] = self.baseNet(x, state)
         return output
 
 
-class CPC(nn.Module):
-    """Encoder and context network. The original has width 256 and one or two LSTM layers."""
+class ConvolutionalContext(nn.Module):
+    """A context network of causal convolutions: (B, T, width) to (B, T, ``SPREAD``), for even T.
 
-    def __init__(self, width: int = 256, context: int | None = None, layers: int = 1) -> None:
+    The first layer halves the rate; a linear layer spreads each step's output over its two frames, both of which have
+    then heard the second. In use, not in training, a vector is the mean of ``SMOOTH`` frames, ``delay`` frames late:
+    units change half as often and say more of the phones. The state is what the layers remember, laid end to end.
+    """
+
+    STATE = ("past",)
+    SHAPES = ((8, 2, 1), (3, 1, 2), (3, 1, 4))
+    """Kernel, stride and dilation of each layer."""
+    SMOOTH = 5
+    delay = SMOOTH // 2
+
+    def __init__(self, width: int, context: int) -> None:
         super().__init__()
-        self.options = {"width": width, "context": context or width, "layers": layers}
-        self.gEncoder = Encoder(width)
-        self.gAR = Autoregressor(width, context or width, layers)
+        sizes = [width] + [context] * (len(self.SHAPES) - 1)
+        self.layers = nn.ModuleList(
+            nn.Linear(size * kernel, context) for size, (kernel, _, _) in zip(sizes, self.SHAPES, strict=True)
+        )
+        self.norms = nn.ModuleList(nn.BatchNorm1d(context) for _ in sizes)
+        self.spread = nn.Linear(context, 2 * SPREAD)
+        self.dimensions = SPREAD
+        lengths = [(kernel - 1) * dilation + 1 - stride for kernel, stride, dilation in self.SHAPES]
+        self.memory = [*zip(lengths, sizes, strict=True), (self.SMOOTH - 1, SPREAD)]
+
+    def start(self) -> State:
+        """State at the start of one stream."""
+        return (torch.zeros(1, sum(length * size for length, size in self.memory)),)
+
+    def forward(self, x: Tensor, state: State | None = None) -> tuple[Tensor, State]:
+        batch, frames, _ = x.shape
+        past = (self.start() if state is None else state)[0].expand(batch, -1)
+        parts = past.split([length * size for length, size in self.memory], dim=1)
+        remembered = []
+        for layer, norm, (kernel, stride, dilation), (length, size), part in zip(
+            self.layers, self.norms, self.SHAPES, self.memory[:-1], parts[:-1], strict=True
+        ):
+            heard = torch.cat((part.reshape(batch, length, size), x), dim=1)
+            remembered.append(heard[:, -length:].reshape(batch, -1))
+            steps = x.shape[1] // stride
+            taps = [heard[:, k * dilation :][:, : (steps - 1) * stride + 1 : stride] for k in range(kernel)]
+            y = layer(torch.cat(taps, dim=2))
+            y = F.relu(norm(y.flatten(0, 1)).reshape(y.shape))
+            x = y if stride > 1 else x + y
+        context = self.spread(x).reshape(batch, frames, SPREAD)
+        heard = torch.cat((parts[-1].reshape(batch, -1, SPREAD), context), dim=1)
+        remembered.append(heard[:, 1 - self.SMOOTH :].reshape(batch, -1))
+        if not self.training:
+            context = torch.stack([heard[:, i : i + frames] for i in range(self.SMOOTH)]).mean(0)
+        return context, (torch.cat(remembered, dim=1),)
+
+
+class CPC(nn.Module):
+    """Encoder and context network: those of the original (width 256, one or two LSTM layers), or with front ``mel`` the
+    second shape."""
+
+    def __init__(
+        self, width: int = 256, context: int | None = None, layers: int = 1, front: Front = "convolutions"
+    ) -> None:
+        super().__init__()
+        context = context or width
+        self.options = {"width": width, "context": context, "layers": layers, "front": front}
+        self.gEncoder = MelEncoder(width) if front == "mel" else Encoder(width)
+        self.gAR = ConvolutionalContext(width, context) if front == "mel" else Autoregressor(width, context, layers)
 
     def forward(
-        self, samples: Tensor, state: tuple[Tensor, Tensor] | None = None, *, padded: bool = True
-    ) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor]]:
-        """(B, samples) to context (B, T, context), encoding (B, T, width) and the LSTM's state (layers, B, context)."""
+        self, samples: Tensor, state: State | None = None, *, padded: bool = True
+    ) -> tuple[Tensor, Tensor, State]:
+        """(B, samples) to context (B, T, dimensions), encoding (B, T, width) and the context network's state."""
         encoded = self.gEncoder(samples[:, None], padded=padded).transpose(1, 2)
         context, state = self.gAR(encoded, state)
         return context, encoded, state
@@ -154,9 +223,12 @@ def load_checkpoint(path: Path) -> tuple[CPC, dict[str, Any]]:
     checkpoint: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
     state = next((checkpoint[key] for key in ("weights", "gEncoder") if key in checkpoint), checkpoint)
     state = {name.removeprefix("module."): tensor for name, tensor in state.items() if isinstance(tensor, Tensor)}
-    if "gEncoder.conv0.weight" not in state or "gAR.baseNet.weight_hh_l0" not in state:
+    if "gEncoder.conv0.weight" in state and "gAR.baseNet.weight_hh_l0" in state:
+        layers = sum(name.startswith("gAR.baseNet.weight_hh_l") for name in state)
+        model = CPC(state["gEncoder.conv0.weight"].shape[0], state["gAR.baseNet.weight_hh_l0"].shape[1], layers)
+    elif "gEncoder.project.weight" in state and "gAR.layers.0.weight" in state:
+        model = CPC(state["gEncoder.project.weight"].shape[0], state["gAR.layers.0.weight"].shape[0], 1, "mel")
+    else:
         raise ValueError(f"{path}: no CPC encoder (gEncoder.conv0.weight, gAR.baseNet.weight_hh_l0) in this checkpoint")
-    layers = sum(name.startswith("gAR.baseNet.weight_hh_l") for name in state)
-    model = CPC(state["gEncoder.conv0.weight"].shape[0], state["gAR.baseNet.weight_hh_l0"].shape[1], layers)
     model.load_state_dict({name: tensor for name, tensor in state.items() if name in model.state_dict()})
     return model.eval(), checkpoint

@@ -26,7 +26,6 @@ from voiceid.types import SAMPLE_RATE, Samples
 
 SEGMENT = 10_240
 """Samples of a training segment: every vocoder gives back at least as many."""
-BATCH = 8
 SPECTRAL_SHARE = 0.65
 """Share of the steps before the discriminators join in."""
 SAVE_EVERY = 200
@@ -43,9 +42,9 @@ RMS = 0.05
 class Trainer:
     """A vocoder in training, its discriminators, and where it stands."""
 
-    def __init__(self, name: str, steps: int) -> None:
+    def __init__(self, name: str, steps: int, batch: int) -> None:
         torch.manual_seed(0)
-        self.path, self.steps, self.step = checkpoint(name), steps, 0
+        self.path, self.steps, self.step, self.batch = checkpoint(name), steps, 0, batch
         self.mel = MelSpectrogram(SHAPES[name])
         self.generator, self.discriminators = generator(SHAPES[name]), Discriminators()
         self.optimiser = torch.optim.AdamW(self.generator.parameters(), RATE, betas=(0.8, 0.99))
@@ -62,7 +61,7 @@ class Trainer:
         with tqdm(total=self.steps, initial=self.step, desc=self.path.stem, mininterval=10) as progress:
             while self.step < self.steps:
                 random = np.random.default_rng(self.step)
-                starts = random.integers(0, len(speech) - SEGMENT, BATCH)
+                starts = random.integers(0, len(speech) - SEGMENT, self.batch)
                 for name, value in self._learn(np.stack([speech[i : i + SEGMENT] for i in starts])).items():
                     sums[name] = sums.get(name, 0.0) + value / SAVE_EVERY
                 self.step += 1
@@ -144,12 +143,23 @@ def load_vocoder(name: str) -> tuple[MelSpectrogram, torch.nn.Module]:
     Raises:
         SystemExit: it was not trained yet.
     """
-    path = checkpoint(name) if checkpoint(name).exists() else KEPT / f"vocoder-{name}.pt"
-    if not path.exists():
-        raise SystemExit(f"{path}: no such vocoder; run python -m tools.train.data.attacks.vocoder {name} first")
     vocoder = generator(SHAPES[name])
-    vocoder.load_state_dict(torch.load(path, weights_only=True)["generator"])
+    vocoder.load_state_dict(torch.load(trained(name), weights_only=True)["generator"])
     return MelSpectrogram(SHAPES[name]), vocoder.eval().requires_grad_(False)
+
+
+def trained(name: str) -> Path:
+    """The weights of the vocoder ``name``: those trained here, else those kept with the code.
+
+    Raises:
+        SystemExit: there are none.
+    """
+    for path in (checkpoint(name), KEPT / f"vocoder-{name}.pt"):
+        if path.exists():
+            return path
+    raise SystemExit(
+        f"{checkpoint(name)}: no such vocoder; run python -m tools.train.data.attacks.vocoder {name} first"
+    )
 
 
 def checkpoint(name: str) -> Path:
@@ -161,12 +171,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="+", choices=sorted(SHAPES), metavar="NAME", help=", ".join(SHAPES))
     parser.add_argument("--steps", type=int, default=4_000, help="of each (default: %(default)s)")
+    parser.add_argument("--batch", type=int, default=8, help="segments of a step (default: %(default)s)")
     parser.add_argument("--threads", type=int, default=1)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     speech = training_speech(clips=CLIPS)
     for name in arguments.names:
-        Trainer(name, arguments.steps).run(speech)
+        Trainer(name, arguments.steps, arguments.batch).run(speech)
 
 
 if __name__ == "__main__":

@@ -10,8 +10,8 @@ from typing import Any
 
 from tools.evaluation.report import card_summary
 from voiceid.benchmark.machine import describe_machine
-from voiceid.models.card import ROLES, Card, Role
-from voiceid.models.store import find_model
+from voiceid.models.card import Card, Role
+from voiceid.models.store import find_model, references
 from voiceid.settings import ModelSettings
 
 PACKAGES = (
@@ -31,6 +31,7 @@ PACKAGES = (
     "pocketsphinx",
     "jiwer",
     "matplotlib",
+    "distributed",
 )
 
 
@@ -40,17 +41,21 @@ def cards(models: ModelSettings) -> dict[Role, Card]:
     Raises:
         voiceid.errors.ModelError: one is missing, damaged or of another role.
     """
-    return {role: find_model(getattr(models, role), role).card for role in ROLES}
+    return {role: find_model(name, role).card for role, name in references(models).items()}
 
 
 def describe(models: ModelSettings) -> dict[str, Any]:
-    """Python, packages, machine, models by role, and the commit of the code ("" outside a checkout)."""
+    """:func:`software`, and the agent's models by role."""
+    return software() | {"models": {role: card_summary(card) for role, card in cards(models).items()}}
+
+
+def software() -> dict[str, Any]:
+    """Python, packages, machine, and the commit of the code ("" outside a checkout)."""
     machine = describe_machine()
     return {
         "python": platform.python_version(),
         "packages": {name: version for name in PACKAGES if (version := _version(name))},
         "machine": f"{machine.cpu}, {machine.cores} cores, {machine.platform}",
-        "models": {role: card_summary(card) for role, card in cards(models).items()},
         "commit": commit(),
     }
 

@@ -1,0 +1,37 @@
+"""Where a command may write its result: not over what would be lost by it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import typer
+
+from voiceid.cli.context import Context
+from voiceid.cli.device import key_path
+from voiceid.output_file import check_file
+from voiceid.settings import default_config_path
+
+
+def check_output(path: Path, context: Context, *, recording: Path | None = None) -> None:
+    """Fail, before any work is done, where a result cannot or must not be written to ``path``.
+
+    Raises:
+        typer.BadParameter: it lies in the vault, or is the device key, the configuration, or the ``recording``.
+        OSError: nothing can be written there.
+    """
+    settings, target = context.settings(), _real(path)
+    taken = {
+        _real(key_path(settings)): "is the device key",
+        _real(context.config or default_config_path()): "is the configuration",
+    }
+    if recording is not None:
+        taken[_real(recording)] = "is the recording"
+    reason = taken.get(target) or ("lies in the vault" if target.is_relative_to(_real(settings.paths.vault)) else None)
+    if reason is not None:
+        raise typer.BadParameter(f"{path} {reason}; write to another file")
+    check_file(path)
+
+
+def _real(path: Path) -> Path:
+    return Path(os.path.realpath(path))

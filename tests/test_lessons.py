@@ -1,0 +1,88 @@
+"""Lessons: crops, what a teacher makes of them frame by frame, and how a student is given them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tools.train.data.lessons import BLOCK, BLOCKS, SAMPLES, SHARD, SPEEDS, Pool, make_shard
+from tools.train.data.voices import open_bank
+from tools.train.identity import HEARD, Lessons
+from voiceid.types import SAMPLE_RATE
+
+
+class Loudness:
+    """A teacher whose every channel is the level of 20 ms, so that a lesson shows where in the crop it was heard."""
+
+    def frames_batch(self, batch: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        level = np.abs(batch.reshape(len(batch), -1, BLOCK // 8)).mean(axis=2)
+        return batch[:, :192] + 0.01, np.repeat(level[:, :, None], HEARD, axis=2)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two shards of lessons from a bank of two voices whose level rises as they speak."""
+    root = tmp_path_factory.mktemp("lessons")
+    bank = root / "bank"
+    bank.mkdir()
+    rng = np.random.default_rng(1)
+    seconds = 8
+    rising = np.linspace(0.01, 0.5, seconds * SAMPLE_RATE) * rng.uniform(-1, 1, seconds * SAMPLE_RATE)
+    np.save(bank / "audio.npy", (np.tile(rising, 2) * 32767).astype(np.int16))
+    clips = [
+        {"offset": i * len(rising), "length": len(rising), "speaker": name, "set": "made", "name": name}
+        for i, name in enumerate(("anna", "bert"))
+    ]
+    (bank / "index.json").write_text(json.dumps(clips), "utf-8")
+    np.save(bank / "teacher.npy", np.zeros((2, 192), np.float32))
+    pool = Pool.of([open_bank(bank)])
+    for number in range(2):
+        make_shard(root, number, pool, Loudness(), seed=3)  # type: ignore[arg-type]
+    return root
+
+
+def test_half_of_the_crops_are_at_another_speed_and_then_nobody_s(folder: Path) -> None:
+    labels = np.concatenate([np.load(folder / f"{n:03d}.label.npy") for n in range(2)])
+    assert set(labels) == {"", "anna", "bert"}
+    assert 0.4 < np.mean(labels == "") < 0.6
+    assert SPEEDS[0] < 1 < SPEEDS[1]
+
+
+def test_frames_belong_to_the_crop_they_are_handed_out_with(folder: Path) -> None:
+    lessons = Lessons(folder)
+    for blocks in (6, BLOCKS):
+        chosen, crops, frames = lessons.draw(64, blocks, np.random.default_rng(5))
+        assert crops.shape == (64, blocks * BLOCK)
+        heard = frames[:, :, 0] * lessons.frame_deviation[0] + lessons.frame_mean[0]
+        level = np.abs(crops.reshape(64, blocks, BLOCK)).mean(axis=2)
+        # codecs change a third of the crops after the teacher heard them
+        agreeing = [np.corrcoef(a, b)[0, 1] > 0.98 for a, b in zip(heard, level, strict=True)]
+        assert np.mean(agreeing) > 0.6
+        assert lessons.targets[chosen].shape == (64, 192)
+
+
+def test_targets_are_unit_vectors_about_their_mean(folder: Path) -> None:
+    lessons = Lessons(folder)
+    assert lessons.speakers == ["anna", "bert"]
+    np.testing.assert_allclose(np.linalg.norm(lessons.targets, axis=1), 1, atol=1e-5)
+    assert set(lessons.labels) == {-1, 0, 1}
+    names = np.concatenate([np.load(folder / f"{n:03d}.label.npy") for n in range(2)])
+    assert [lessons.speakers[i] if i >= 0 else "" for i in lessons.labels] == list(names)
+
+
+def test_shards_are_made_once_and_again_the_same(folder: Path, tmp_path: Path) -> None:
+    before = np.load(folder / "001.audio.npy")
+    make_shard(folder, 1, Pool([], [], np.zeros(0)), Loudness(), seed=9)  # type: ignore[arg-type]
+    np.testing.assert_array_equal(np.load(folder / "001.audio.npy"), before)
+    make_shard(tmp_path, 1, Pool.of([open_bank(folder / "bank")]), Loudness(), seed=3)  # type: ignore[arg-type]
+    np.testing.assert_array_equal(np.load(tmp_path / "001.audio.npy"), before)
+    assert before.shape == (SHARD, SAMPLES)
+
+
+def test_a_folder_without_lessons_says_how_to_make_them(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match=r"no lessons; make them with tools\.train\.data\.lessons"):
+        Lessons(tmp_path)

@@ -1,0 +1,120 @@
+"""What the teacher makes of crops of speech, frame by frame: the lessons an identity model learns from.
+
+One embedding of an utterance says little about the network that made it, and a student can learn it by heart. A lesson
+holds a crop, at another speed than it was spoken half of the time (which makes it another speaker's), and what the
+teacher computes from this very crop: its embedding and what it pools, 512 channels averaged over :data:`BLOCK_SECONDS`.
+A third of the crops then pass a codec, which the student has to listen through.
+
+A folder of lessons holds shards ``000.audio.npy`` int16 (n, samples), ``.frames.npy`` float16 (n, blocks, 512),
+``.teacher.npy`` float32 (n, 192) and ``.label.npy`` str (n,): the speaker, empty where unknown or changed.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import soxr
+import torch
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from tools.train.data.channel import OTHER_CODECS, through_codec
+from tools.train.data.voices import Bank, open_bank
+from tools.train.teachers.campplus import CamPlusPlus, cache_folder
+from voiceid.types import SAMPLE_RATE
+
+BLOCK_SECONDS = 0.16
+"""The student pools one frame for so many seconds."""
+BLOCK = int(BLOCK_SECONDS * SAMPLE_RATE)
+BLOCKS = 18
+SAMPLES = BLOCKS * BLOCK
+"""Samples of a crop."""
+SHARD = 512
+SPEEDS = (0.86, 1.16)
+CODED = 0.33
+"""Share of crops that pass a codec behind the teacher's back."""
+FULL_CLIPS = 4
+"""A speaker with more clips is drawn no more often than with these: voices count, not recordings."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """The clips of several banks and how often each is drawn."""
+
+    banks: list[Bank]
+    entries: list[tuple[int, int]]
+    weights: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, banks: list[Bank]) -> Pool:
+        """All clips, by duration and voice."""
+        names = np.array([clip.speaker for bank in banks for clip in bank.clips])
+        seconds = np.array([clip.length for bank in banks for clip in bank.clips]) / SAMPLE_RATE
+        weights = np.clip(seconds, 0.7, 6.0)
+        _, voice, clips = np.unique(names, return_inverse=True, return_counts=True)
+        weights[names != ""] *= np.minimum(1, FULL_CLIPS / clips[voice])[names != ""]
+        entries = [(b, c) for b, bank in enumerate(banks) for c in range(len(bank.clips))]
+        return cls(banks, entries, weights / weights.sum())
+
+    def crop(self, rng: np.random.Generator) -> tuple[NDArray[np.float32], str]:
+        """A crop float32 (SAMPLES,) and its speaker's label; a short clip repeats."""
+        bank, index = self.entries[rng.choice(len(self.entries), p=self.weights)]
+        clip = self.banks[bank].clips[index]
+        speed = rng.uniform(*SPEEDS) if rng.random() < 0.5 else 1.0
+        length = int(np.ceil(SAMPLES * speed)) + 1
+        start = clip.offset + int(rng.integers(max(1, clip.length - length + 1)))
+        part = self.banks[bank].audio[start : start + min(length, clip.length)].astype(np.float32) / 32768
+        samples = np.resize(part, length)
+        if speed != 1.0:
+            samples = soxr.resample(samples, SAMPLE_RATE * speed, SAMPLE_RATE).astype(np.float32)
+        return np.resize(samples, SAMPLES), clip.speaker if speed == 1.0 else ""
+
+
+def make_shard(folder: Path, number: int, pool: Pool, teacher: CamPlusPlus, *, seed: int, group: int = 16) -> None:
+    """Write shard ``number``, unless it is there."""
+    if (folder / f"{number:03d}.label.npy").is_file():
+        return
+    rng = np.random.default_rng((seed, number))
+    crops, labels = zip(*(pool.crop(rng) for _ in range(SHARD)), strict=True)
+    heard = [teacher.frames_batch(np.stack(crops[i : i + group])) for i in range(0, SHARD, group)]
+    frames = np.concatenate([frames for _, frames in heard])
+    padded = np.pad(frames, ((0, 0), (0, max(0, 8 * BLOCKS - frames.shape[1])), (0, 0)), mode="edge")
+    blocks = padded[:, : 8 * BLOCKS].reshape(SHARD, BLOCKS, 8, -1).mean(axis=2)
+    coded = [
+        through_codec(crop, OTHER_CODECS[rng.integers(len(OTHER_CODECS))], rng) if rng.random() < CODED else crop
+        for crop in crops
+    ]
+    parts = {
+        "audio": (np.clip(np.stack(coded), -1, 1) * 32767).astype(np.int16),
+        "frames": blocks.astype(np.float16),
+        "teacher": np.concatenate([embeddings for embeddings, _ in heard]),
+        "label": np.array(labels),
+    }
+    for name, array in parts.items():
+        np.save(folder / f"{number:03d}.{name}.npy", array)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", help="lessons go to $VOICEID_CACHE/identity/lessons/<name>")
+    parser.add_argument("--banks", nargs="+", required=True, help="banks made by tools.train.data.voices")
+    parser.add_argument("--shards", type=int, default=80, help=f"of {SHARD} crops")
+    parser.add_argument("--first", type=int, default=0, help="number of the first shard to make")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    home = cache_folder("identity")
+    folder = home / "lessons" / options.name
+    folder.mkdir(parents=True, exist_ok=True)
+    pool = Pool.of([open_bank(home / "banks" / name) for name in options.banks])
+    teacher = CamPlusPlus(options.device)
+    for number in tqdm(range(options.first, options.shards), desc=f"lessons {options.name}", mininterval=10):
+        make_shard(folder, number, pool, teacher, seed=options.seed)
+
+
+if __name__ == "__main__":
+    main()
