@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cli_helpers import need_shipped_models, voiceid
+from tests.words_helpers import write_recogniser
 from voiceid.cli.exit_codes import ExitCode
 from voiceid.models.card import ROLES
 from voiceid.models.store import shipped_folder
@@ -116,6 +117,13 @@ def test_use_refuses_what_does_not_verify(models: Path, tmp_path: Path) -> None:
     assert voiceid("models", "use", "liveness", "--config", config).code is ExitCode.MODEL
     assert voiceid("models", "use", "no-such-card", "--config", config).code is ExitCode.MODEL
     assert not config.exists()
+
+
+def test_a_recogniser_of_words_is_for_services_and_fills_no_role(models: Path, tmp_path: Path) -> None:
+    config, card = tmp_path / "config.toml", write_recogniser(tmp_path / "services")
+    ran = voiceid("models", "use", card, "--config", config, "--json")
+    assert ran.code is ExitCode.MODEL and "a card for words, which no device uses" in ran.error["message"]
+    assert not config.exists() and voiceid("models", "verify", card).code is ExitCode.ACCEPTED
 
 
 def test_no_models_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

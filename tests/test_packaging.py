@@ -46,6 +46,12 @@ def test_the_relying_party_needs_no_models_and_no_audio():
     assert not modules & (OFFLINE | AUDIO)
 
 
+def test_understanding_needs_onnx_runtime_only_for_its_recogniser():
+    parts = ("decoder", "grammar", "language", "understand")
+    modules = imported("; ".join(f"import voiceid.understanding.{part}" for part in parts))
+    assert "numpy" in modules and not modules & (OFFLINE | AUDIO)
+
+
 def test_the_demo_needs_no_training_library():
     modules = imported("import tools.demo.__main__")
     assert not modules & (OFFLINE - {"matplotlib"})
@@ -88,5 +94,6 @@ def test_an_installed_wheel_finds_the_models_inside_itself(installed, tmp_path):
 
 def test_the_wheel_holds_no_tools_and_no_tests(installed):
     assert (installed / "voiceid" / "relying_party").is_dir()
+    assert (installed / "voiceid" / "understanding" / "grammars" / "coffee.toml").is_file()
     assert not (installed / "tools").exists()
     assert not (installed / "tests").exists()

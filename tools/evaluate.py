@@ -11,7 +11,7 @@ from types import ModuleType
 if __package__ in (None, ""):
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from tools.evaluation import decision, fusion, liveness, spoofing, teachers, units, verification, wakeword
+from tools.evaluation import decision, fusion, liveness, spoofing, teachers, units, verification, wakeword, words
 from tools.evaluation.det import draw_result
 from tools.evaluation.options import EvaluationError, add_options, options_from
 from tools.evaluation.parallel import Account
@@ -27,6 +27,7 @@ COMMANDS: dict[str, ModuleType] = {
     "decision": decision,
     "fusion": fusion,
     "wakeword": wakeword,
+    "words": words,
     "teachers": teachers,
 }
 

@@ -82,3 +82,11 @@ class PinError(VoiceIdError):
 
 class MissingPackageError(VoiceIdError):
     """An optional package that a command needs is not installed."""
+
+
+class GrammarError(VoiceIdError):
+    """A command grammar that is missing or malformed."""
+
+
+class CodebookError(VoiceIdError):
+    """Units of another codebook than the recogniser was trained for."""

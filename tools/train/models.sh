@@ -74,3 +74,15 @@ step tools.train.units_card "$units/units.pt" models --version 1.1
 
 # Resynthesis of the units of one codebook in one voice.
 step tools.train.resynthesis models --cache "$units"
+
+# Words, for service providers: synthetic commands (flite and espeak-ng are to be installed), then the recogniser.
+transcripts=$cache/words/transcripts.json
+step tools.train.transcripts "$transcripts"
+for system in hibari flite espeak kokoro; do step tools.train.recognizer.synthetic "$system" --count 1500; done
+for split in dev test; do step tools.train.recognizer.synthetic kokoro --split "$split" --count 60; done
+step tools.train.recognizer.synthetic flite --split test --count 60
+for features in units mel; do
+  step tools.train.recognizer.training "$cache/words/$features" --features "$features" --transcripts "$transcripts" \
+    --phones "$phones" --cache "$units" --epochs 40 --device "$device"
+done
+step tools.train.recognizer.card "$cache/words/units/checkpoint.pt" models --transcripts "$transcripts"

@@ -9,9 +9,11 @@ from voiceid.errors import (
     AudioError,
     BackupError,
     ClockError,
+    CodebookError,
     CredentialError,
     EnrolmentError,
     EnvelopeError,
+    GrammarError,
     MissingPackageError,
     ModelError,
     NoSpeechError,
@@ -46,6 +48,7 @@ class ExitCode(IntEnum):
     INCONCLUSIVE = 14, "too short, quiet, clipped, silent or noisy: try again"
     NOT_ENROLLED = 15, "no such user is enrolled"
     LOCKED_OUT = 16, "too many failures"
+    NOT_UNDERSTOOD = 17, "no command of the grammar was understood"
 
     AUDIO = 20, "audio that cannot be read or must not be processed"
     DEVICE = 21, "no usable microphone"
@@ -64,6 +67,8 @@ class ExitCode(IntEnum):
     SERVICE = 32, "the daemon cannot be reached, cannot start, or refused the request"
     PIN = 33, "a PIN that cannot be used, set or cleared"
     BACKUP = 34, "a backup that cannot be made, read or restored"
+    GRAMMAR = 35, "a command grammar that is missing or malformed"
+    CODEBOOK = 36, "units of another codebook than the recogniser's"
     INTERRUPTED = 130, "interrupted from the keyboard"
     CLOSED_PIPE = 141, "nobody reads standard output any more, as after 'head'"
 
@@ -83,6 +88,8 @@ _OF_ERROR: dict[type[BaseException], ExitCode] = {
     MissingPackageError: ExitCode.MISSING_PACKAGE,
     ClockError: ExitCode.SYSTEM,
     PinError: ExitCode.PIN,
+    GrammarError: ExitCode.GRAMMAR,
+    CodebookError: ExitCode.CODEBOOK,
     ServiceError: ExitCode.SERVICE,
     OSError: ExitCode.SYSTEM,
     MemoryError: ExitCode.SYSTEM,

@@ -25,6 +25,7 @@ COMMANDS = {
     "identify": "Find out which enrolled user is speaking, or that none of them is.",
     "authenticate": "Verify a user and, when accepted, write a signed envelope for a relying party.",
     "units": "Turn speech into discrete units, the only thing that is ever shared.",
+    "understand": "Turn units into words: a command of a grammar with its slots, or free text.",
     "explain": "Show how a decision came about, as a table and as a picture.",
     "users": "List, show, delete, renew and re-enrol users.",
     "credentials": "List, register and revoke a user's credentials.",

@@ -114,7 +114,7 @@ def use(
     voiceid models use ~/models/spoofing-aasist-l.json
     """
     context = context_of(ctx)
-    from voiceid.models.card import read_card
+    from voiceid.models.card import ROLES, read_card
     from voiceid.models.session import Session
     from voiceid.models.store import card_path, references, shipped_folder, verify_model
 
@@ -122,6 +122,10 @@ def use(
     settings = context.settings() if config.exists() else Settings()
     path = card_path(card).resolve()
     found = read_card(path)
+    if found.role not in ROLES:
+        raise ModelError(
+            f"{path}: a card for {found.role}, which no device uses; name it to 'voiceid understand --model'"
+        )
     Session(verify_model(found, path.parent))
     facts = {"role": found.role, "name": found.name, "path": path, "config": config}
     in_use = references(settings.models).get(found.role)

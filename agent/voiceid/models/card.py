@@ -15,11 +15,14 @@ SCHEMA = 1
 MAX_CARD = 1 << 20
 """Bytes of a card; the longest is a hundredth of it."""
 
-Role = Literal["identity", "spoofing", "liveness", "fusion", "units", "guard", "resynthesis"]
+Role = Literal["identity", "spoofing", "liveness", "fusion", "units", "guard", "resynthesis", "words"]
 ROLES: tuple[Role, ...] = ("identity", "spoofing", "liveness", "fusion", "units")
-"""Roles that are always filled."""
+"""Roles that are always filled on a device."""
 OPTIONAL_ROLES: tuple[Role, ...] = ("guard",)
-"""Roles of the pipeline that may be left empty; of the others, a command loads the model when it is asked for it."""
+"""Roles of the pipeline that may be left empty; of the others, a command loads the model when it is asked for it.
+
+The role words is a service provider's, see :mod:`voiceid.understanding`.
+"""
 OPERATING_POINTS = ("convenience", "balanced", "strict")
 Dimension = int | str
 

@@ -1,0 +1,74 @@
+"""The recogniser: from the units of one codebook to log-probabilities of letters, with ONNX Runtime."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from voiceid.errors import CodebookError, ModelError
+from voiceid.models.card import Calibration
+from voiceid.models.session import Session
+from voiceid.models.store import VerifiedModel, find_model
+from voiceid.understanding.alphabet import LABELS
+from voiceid.units.packing import UnitSequence, merge_runs
+
+Floats = NDArray[np.float32]
+
+
+class Recogniser:
+    """The words role.
+
+    Card parameters: ``codebook`` and ``codebook_hash`` (hex), the units that it was trained on. The card's calibration
+    and thresholds say how well a grammar must explain an utterance, see :mod:`voiceid.understanding.understand`.
+    """
+
+    def __init__(self, model: VerifiedModel, *, threads: int = 1) -> None:
+        """Load ``model``.
+
+        Raises:
+            ModelError: not a loadable model, or its card lacks a parameter or has other inputs and outputs.
+        """
+        self._session = Session(model, threads=threads)
+        self.card = card = model.card
+        try:
+            self.codebook = int(card.parameters["codebook"])
+            self.codebook_hash = bytes.fromhex(card.parameters["codebook_hash"])
+            fits = card.inputs["units"] == [1, "time"] and card.outputs["letters"][2] == LABELS
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            raise ModelError(f"card {card.name!r} is not a words card: {error}") from error
+        if not fits or card.calibration is None:
+            raise ModelError(f"card {card.name!r}: needs the input units, the output letters and a calibration")
+        self.calibration: Calibration = card.calibration
+        self.language: Path | None = next((model.folder / name for name in card.assets), None)
+        """The language model for free text."""
+
+    def posteriors(self, units: UnitSequence, codebook_hash: bytes) -> Floats:
+        """Log-probabilities of the letters, float32 (T, LABELS), of units that a privacy profile let out.
+
+        Durations and repetitions are not looked at.
+
+        Raises:
+            CodebookError: the units are of another codebook than the recogniser's.
+        """
+        if codebook_hash != self.codebook_hash:
+            raise CodebookError(
+                f"units of codebook {units.codebook} with hash {codebook_hash.hex()[:16]}..., but recogniser "
+                f"{self.card.name!r} was trained on codebook {self.codebook} with hash {self.codebook_hash.hex()[:16]}"
+                "...: ask for units of that codebook, or train a recogniser for these"
+            )
+        merged = np.array([merge_runs(units.units)[0]], np.int64)
+        if not merged.size:
+            return np.zeros((0, LABELS), np.float32)
+        letters: Floats = self._session.run(units=merged)["letters"][0]
+        return letters
+
+
+def load_recogniser(reference: str = "words", *, threads: int = 1) -> Recogniser:
+    """The recogniser whose card is named, or lies at path, ``reference``.
+
+    Raises:
+        ModelError: it is missing, damaged or no recogniser.
+    """
+    return Recogniser(find_model(reference, "words"), threads=threads)
