@@ -31,7 +31,7 @@ def page(report: Mapping[str, Any], figures: Sequence[str] = ()) -> str:
         _floors(measures),
         *(section(measures) for section in (_verification, _groups, _teachers)),
         _curves(figures),
-        *(section(measures) for section in (_detection, _decision, _fusion, _keys)),
+        *(section(measures) for section in (_detection, _decision, _fusion, _units, _keys)),
         "## Commands",
         "Run in this order; `$VOICEID_CORPUS` and `$VOICEID_REFERENCE` must be set.",
         "```\n" + "\n".join(entry["command"] for entry in report["measures"].values()) + "\n```",
@@ -64,6 +64,8 @@ def _floors(measures: Mapping[str, Result]) -> str:
         ["zero-effort FAR, balanced", "-; 1 %", *_rate(measures, "far")],
         ["worst species aimed at the owner: IAPAR, balanced", "-; 20 %", *_worst_species(measures)],
         ["spliced commands caught, balanced", "-; >= 80 %", *_splices(measures)],
+        ["units, k = 100: mutual information with phones to that of MFCC", "-; >= 1.3", *_phones(measures)],
+        ["units, k = 100: EER of who tells speakers by them (by mel)", "-; >= 35 % (<= 10 %)", *_attacker(measures)],
         ["same key in accepted attempts", "100 of 100", *_same_key(measures)],
         ["forbidden imports", "none", *_imports(measures)],
         ["CPU of decision and units (3 s, 1 thread) to official AASIST-L", "1; 0.6", *_ratio(measures)],
@@ -200,6 +202,29 @@ def _spread(figure: Mapping[str, float]) -> str:
     return f"{100 * figure['mean']:.2f} ± {100 * figure['sd']:.2f}"
 
 
+def _units(measures: Mapping[str, Result]) -> str:
+    if (result := measures.get("units")) is None:
+        return ""
+    rows = [
+        [
+            size,
+            f"{part['phones']['pnmi']:.3f}",
+            f"{part['phones_mfcc']['pnmi']:.3f}",
+            *_cells(part["attacker"]),
+            f"{part['bits_per_second']:.0f}",
+            f"{part['bits_per_second_with_durations']:.0f}",
+        ]
+        for size, part in result["by"]["codebook"].items()
+    ]
+    text = (
+        f"{result['utterances']} utterances; phone-normalised mutual information (PNMI) with a forced alignment of "
+        f"{result['phone_utterances']} of them, beside k-means on MFCC; equal error rate of an attacker trained "
+        f"to tell speakers by their units (by mel features: {percent(result['mel']['eer'])})."
+    )
+    head = ["k", "PNMI", "of MFCC", "attacker", "interval", "trials", "bit/s merged", "with durations"]
+    return f"## Units\n\n{text}\n\n" + _table(head, rows)
+
+
 def _keys(measures: Mapping[str, Result]) -> str:
     if (result := measures.get("keys")) is None:
         return ""
@@ -286,6 +311,24 @@ def _void(measures: Mapping[str, Result], figure: str) -> list[str]:
         row, dev = result["rows"][name], result["dev"]
         interval = _interval(row["train_dev_ci95"]) if figure == "train_dev_eer" else ""
         return [percent(row[figure]), interval, f"{dev['n_genuine']} / {dev['n_replay']} dev"]
+
+    return _optional(compute)
+
+
+def _phones(measures: Mapping[str, Result]) -> list[str]:
+    def compute() -> list[str]:
+        part = measures["units"]["by"]["codebook"]["100"]
+        ratio = part["phones"]["pnmi"] / part["phones_mfcc"]["pnmi"]
+        return [f"{ratio:.2f}", "", f"{measures['units']['phone_utterances']} utterances"]
+
+    return _optional(compute)
+
+
+def _attacker(measures: Mapping[str, Result]) -> list[str]:
+    def compute() -> list[str]:
+        result = measures["units"]
+        eer, *rest = _cells(result["by"]["codebook"]["100"]["attacker"])
+        return [f"{eer} ({percent(result['mel']['eer'])})", *rest]
 
     return _optional(compute)
 
