@@ -255,7 +255,7 @@ def test_one_file_runs_a_study_from_embeddings_to_figures(vectors, tmp_path, cap
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("output = 1\n", "missing key 'sweeps'"),
+        ("output = 1\n", "output is 1; expected Path"),
         (STUDY.format(output="x", start=""), "starts from nothing"),
         (STUDY.format(output="x", start='embeddings = "a"\nrecordings = "b"'), "starts from recordings and embeddings"),
         (STUDY.format(output="x", start='embeddings = "a"').replace("full-train-1", "train-2-1"), "experiment of its"),

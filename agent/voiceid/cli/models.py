@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,7 +16,7 @@ from voiceid.cli.exit_codes import ExitCode
 from voiceid.cli.loading import warn
 from voiceid.cli.output import progress
 from voiceid.errors import ModelError
-from voiceid.settings import Settings, default_config_path, load_settings
+from voiceid.settings import ModelSettings, Settings, default_config_path, load_settings
 
 if TYPE_CHECKING:
     from voiceid.models.card import Card
@@ -114,7 +115,7 @@ def use(
     voiceid models use ~/models/spoofing-aasist-l.json
     """
     context = context_of(ctx)
-    from voiceid.models.card import ROLES, read_card
+    from voiceid.models.card import read_card
     from voiceid.models.session import Session
     from voiceid.models.store import card_path, references, shipped_folder, verify_model
 
@@ -122,7 +123,7 @@ def use(
     settings = context.settings() if config.exists() else Settings()
     path = card_path(card).resolve()
     found = read_card(path)
-    if found.role not in ROLES:
+    if found.role not in {field.name for field in fields(ModelSettings)}:
         raise ModelError(
             f"{path}: a card for {found.role}, which no device uses; name it to 'voiceid understand --model'"
         )
