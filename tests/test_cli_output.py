@@ -21,6 +21,7 @@ COMMANDS = {
     "register": ("credentials", "register", "ada", "{recording}", *PARTY, "--output"),
     "explain": ("explain", "{recording}", "--plot"),
     "backup": ("backup", "create", "--overwrite"),
+    "units": ("units", "{recording}", "--resynthesize"),
 }
 
 

@@ -97,6 +97,28 @@ def test_a_grammar_without_intents_and_one_that_is_not_there(tmp_path: Path) -> 
         load_grammar(str(tmp_path / "tea.toml"))
 
 
+def _phrases(count: int, each: str) -> str:
+    """Phrases p0 to p<count>, each of the next."""
+    rows = "\n".join(f'p{n} = "{each.format(n + 1)}"' for n in range(count))
+    return f'name = "x"\n[phrases]\n{rows}\np{count} = "word"\n[intents]\nopen = ["<p0>"]\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (_phrases(18, "<p{0}> <p{0}>"), "over 20000 words"),
+        (_phrases(40, "<p{0}>"), "nest deeper than 20"),
+        ("a = " + "[" * 5000, "no TOML"),
+        ("a = 9" + "9" * 5000, "no TOML"),
+        ("a." * 20_000 + "b = 1", "a key of over 20 parts"),
+        (DOORS.replace("front =", r'"\u001b[2J" ='), "cannot be printed"),
+    ],
+)
+def test_what_would_take_forever_or_clear_the_screen_is_refused(text: str, message: str) -> None:
+    with pytest.raises(GrammarError, match=message):
+        read_grammar(text, "x.toml")
+
+
 def test_silence_and_endless_alternatives_are_refused() -> None:
     silent = read_grammar('name = "x"\n[intents]\na = ["[yes]"]', "x.toml")
     with pytest.raises(GrammarError, match="'a' may be said by silence"):

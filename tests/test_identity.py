@@ -126,9 +126,22 @@ def test_a_speaker_whose_utterances_are_alike_has_a_higher_threshold(card, folde
     assert model.score(first, tried) == pytest.approx(float(first @ tried), abs=1e-6)
 
 
-def test_a_likeness_of_another_shape_is_refused(card, folder):
-    with pytest.raises(ModelError, match="likeness"):
-        IdentityModel(verify_model(replace(card, parameters={"likeness": {"share": 1.0}}), folder))
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"likeness": {"share": 1.0}},
+        {"likeness": {}},
+        {"likeness": 0},
+        {"likeness": {"share": 0.5, "usual": 1.0, "least": 2.0, "most": 1.0}},
+        {"likeness": {"share": 0.5, "usual": float("inf"), "least": 0.0, "most": 1.0}},
+        {"likeness": {"share": 2.0, "usual": 1.0, "least": 0.0, "most": 1.0}},
+        {"cohort_top": "x"},
+        {"cohort_top": None},
+    ],
+)
+def test_parameters_of_another_shape_are_refused(card, folder, parameters):
+    with pytest.raises(ModelError, match=r"likeness|cohort_top"):
+        IdentityModel(verify_model(replace(card, parameters=parameters), folder))
 
 
 def test_cohort_smaller_than_the_top(card, folder):

@@ -11,7 +11,7 @@ import pytest
 from words_helpers import CODEBOOK, HASH, spell, spoken, write_recogniser
 
 from tools.train.recognizer.sentences import draw
-from voiceid.errors import CodebookError, ModelError
+from voiceid.errors import CodebookError, EnvelopeError, ModelError
 from voiceid.models.card import Calibration
 from voiceid.understanding.alphabet import LABELS, LETTERS, decode, encode
 from voiceid.understanding.decoder import Decoder
@@ -130,6 +130,10 @@ def test_the_recogniser_reads_units_and_refuses_those_of_another_codebook(tmp_pa
     assert recogniser.posteriors(UnitSequence(CODEBOOK, (), True), HASH).shape == (0, LABELS)
     with pytest.raises(CodebookError, match=r"hash 1111.*trained on codebook 50 with hash 0001"):
         recogniser.posteriors(units, b"\x11" * 32)
+    with pytest.raises(CodebookError, match="units of codebook 200"):
+        recogniser.posteriors(UnitSequence(200, (199, 3), True), HASH)
+    with pytest.raises(EnvelopeError, match="3001 units; at most 3000"):
+        recogniser.posteriors(UnitSequence(CODEBOOK, (1,) * 3001, False), HASH)
 
 
 @pytest.mark.parametrize(

@@ -89,6 +89,8 @@ def read_units(file: Path) -> tuple[UnitSequence, bytes]:
     from voiceid.units.packing import UnitSequence, pack
 
     data = read_regular(file, MAX_UNITS)
+    if data.startswith((b"RIFF", b"fLaC", b"OggS", b"ID3")):
+        raise EnvelopeError(f"{file}: audio; make units of it first, with 'voiceid units --json'")
     if not data.lstrip().startswith(b"{"):
         speech = Envelope.from_bytes(data).contents.units
         if speech is None:

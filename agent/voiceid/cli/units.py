@@ -10,8 +10,9 @@ from rich.text import Text
 
 from voiceid.cli.context import command_app, context_of
 from voiceid.cli.output import progress, stderr
+from voiceid.cli.output_path import check_output
 from voiceid.errors import NoSpeechError
-from voiceid.output_file import check_file, write_file
+from voiceid.output_file import write_file
 
 app = command_app()
 
@@ -41,7 +42,7 @@ def units(
     context = context_of(ctx)
     settings = context.settings()
     if resynthesize:
-        check_file(resynthesize)
+        check_output(resynthesize, context, recording=file)
     with progress("tokenising"):
         from voiceid.audio import prepare, read_waveform
         from voiceid.audio.files import to_wav
@@ -81,4 +82,4 @@ def units(
     )
     if not context.json:
         summary = f"{len(found)} units in {utterance.seconds:.1f} s; {len(merged)} with runs merged, {rate:.0f} bit/s"
-        stderr().print(summary, style="dim")
+        stderr().print(summary + (f"; resynthesized to {resynthesize}" if resynthesize else ""), style="dim")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from voiceid.errors import AudioError, ModelError
 from voiceid.features.mel import HOP, deep_speaker_fbank, log_mel
+from voiceid.models.card import Card
 from voiceid.models.session import Session, as_float32
 from voiceid.models.store import VerifiedModel
 from voiceid.tables import from_table
@@ -76,9 +78,10 @@ class IdentityModel:
         """Whether many stretches cost no more than the whole."""
         named = any(name.endswith(COHORT_SUFFIX) for name in self.card.assets)
         self._cohort = _read_cohort(model, self.card.outputs[self._output][-1]) if named else None
-        own = self.card.parameters.get("likeness")
-        self._likeness = own and from_table(Likeness, own, where=f"card {self.card.name!r}: likeness", error=ModelError)
-        self._top = int(self.card.parameters.get("cohort_top", COHORT_TOP))
+        self._likeness = _read_likeness(self.card)
+        self._top = self.card.parameters.get("cohort_top", COHORT_TOP)
+        if not isinstance(self._top, int) or self._top < 2:
+            raise ModelError(f"card {self.card.name!r}: cohort_top is {self._top!r}; it has to be a number from 2 on")
 
     def embed(self, samples: Samples) -> Embedding:
         """Embed levelled net speech, float32 (n,) at 16 kHz of any length from 0.5 s on: float32 (d,), unit norm.
@@ -169,6 +172,22 @@ class IdentityModel:
         scores = (sides @ cohort.T).astype(np.float64)
         top = np.partition(scores, -self._top, axis=1)[:, -self._top :] if len(cohort) > self._top else scores
         return top.mean(axis=1), np.maximum(top.std(axis=1), 1e-3)
+
+
+def _read_likeness(card: Card) -> Likeness | None:
+    """The card's ``likeness``, if it has one."""
+    if "likeness" not in card.parameters:
+        return None
+    where = f"card {card.name!r}: likeness"
+    table = card.parameters["likeness"]
+    if not isinstance(table, dict):
+        raise ModelError(f"{where} is {table!r}; expected a table")
+    found = from_table(Likeness, table, where=where, error=ModelError)
+    if not (
+        0 <= found.share <= 1 and found.least <= found.most and math.isfinite(found.usual + found.least + found.most)
+    ):
+        raise ModelError(f"{where} is {table!r}; the share lies in 0 to 1, all else is finite, least at most most")
+    return found
 
 
 def _read_cohort(model: VerifiedModel, dimension: Any) -> Embedding:

@@ -16,12 +16,15 @@ from pathlib import Path
 from voiceid.errors import GrammarError
 from voiceid.regular_file import read_regular
 from voiceid.tables import from_table
-from voiceid.understanding.pattern import Choice, Pattern, Slot, Value, parse
+from voiceid.understanding.pattern import MOST_DEPTH, Choice, Pattern, Slot, Value, parse
 
 MAX_GRAMMAR = 1 << 18
 """Bytes of a grammar file."""
 SHIPPED = Path(__file__).parent / "grammars"
 NAME = re.compile(r"\w+")
+LONG_KEY = re.compile(r"(?:[^\s.=]+[ \t]*\.[ \t]*){20}")
+MOST_PARTS = 20_000
+"""Words and signs of all patterns, those of a phrase wherever it is used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +78,10 @@ def read_grammar(text: str, where: str) -> Grammar:
         GrammarError: malformed; ``where`` names its file.
     """
     try:
+        if LONG_KEY.search(text):  # Python's reader takes memory by the square of their number
+            raise ValueError("a key of over 20 parts")
         raw = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise GrammarError(f"{where}: no TOML: {error}") from None
     table = from_table(_Table, raw, where=where, error=GrammarError)
     reader = _Reader(table, where)
@@ -87,7 +92,7 @@ def read_grammar(text: str, where: str) -> Grammar:
 
 class _Reader:
     def __init__(self, table: _Table, where: str) -> None:
-        self._table, self._where = table, where
+        self._table, self._where, self._parts = table, where, 0
         for kind in ("phrases", "slots", "intents"):
             if odd := [name for name in getattr(table, kind) if not NAME.fullmatch(name)]:
                 raise GrammarError(f"{where}: {kind}: name {odd[0]!r} may only hold letters, digits and _")
@@ -101,6 +106,9 @@ class _Reader:
         return options[0] if len(options) == 1 else Choice(tuple(options))
 
     def _parse(self, text: str, key: str, within: tuple[str, ...] = (), in_slot: bool = False) -> Pattern:
+        self._parts += len(text.split()) + text.count("<")
+        if self._parts > MOST_PARTS:
+            raise GrammarError(f"{key}: the grammar says over {MOST_PARTS} words; use its phrases less often")
         slot = partial(self._no_slot, key) if in_slot else partial(self._slot, key)
         return parse(text, partial(self._phrase, key, within, in_slot), slot, key)
 
@@ -109,6 +117,8 @@ class _Reader:
             raise GrammarError(f"{key} names the phrase <{name}>, which is not under [phrases]")
         if name in within:
             raise GrammarError(f"{self._where}: phrases.{name} holds itself, by way of {' -> '.join((*within, name))}")
+        if len(within) >= MOST_DEPTH:
+            raise GrammarError(f"{key}: phrases nest deeper than {MOST_DEPTH}")
         return self._parse(self._table.phrases[name], f"{self._where}: phrases.{name}", (*within, name), in_slot)
 
     def _slot(self, key: str, name: str) -> Pattern:
@@ -126,6 +136,8 @@ class _Reader:
             raise GrammarError(f"{key} must be a list of patterns, or a table of values with a list of patterns each")
         values: list[Value] = []
         for value, texts in table.items():
+            if value is not None and not value.isprintable():
+                raise GrammarError(f"{key}: value {value!r} holds signs that cannot be printed")
             if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
                 raise GrammarError(f"{key}: {value or 'the list'} must be a list of at least one pattern")
             values.extend(Value(value, self._parse(text, key, in_slot=True)) for text in texts)

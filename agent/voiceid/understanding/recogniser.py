@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from voiceid.errors import CodebookError, ModelError
+from voiceid.errors import CodebookError, EnvelopeError, ModelError
 from voiceid.models.card import Calibration
 from voiceid.models.session import Session
 from voiceid.models.store import VerifiedModel, find_model
@@ -15,6 +15,7 @@ from voiceid.understanding.alphabet import LABELS
 from voiceid.units.packing import UnitSequence, merge_runs
 
 Floats = NDArray[np.float32]
+MOST_UNITS = 3000
 
 
 class Recogniser:
@@ -51,13 +52,16 @@ class Recogniser:
 
         Raises:
             CodebookError: the units are of another codebook than the recogniser's.
+            EnvelopeError: they are more than :data:`MOST_UNITS`.
         """
-        if codebook_hash != self.codebook_hash:
+        if codebook_hash != self.codebook_hash or units.codebook != self.codebook:
             raise CodebookError(
                 f"units of codebook {units.codebook} with hash {codebook_hash.hex()[:16]}..., but recogniser "
                 f"{self.card.name!r} was trained on codebook {self.codebook} with hash {self.codebook_hash.hex()[:16]}"
                 "...: ask for units of that codebook, or train a recogniser for these"
             )
+        if len(units.units) > MOST_UNITS:
+            raise EnvelopeError(f"{len(units.units)} units; at most {MOST_UNITS}, half a minute, are understood")
         merged = np.array([merge_runs(units.units)[0]], np.int64)
         if not merged.size:
             return np.zeros((0, LABELS), np.float32)
