@@ -145,7 +145,10 @@ def test_a_real_sound_server_is_listed_tried_and_found_by_doctor(server: PulseSe
 
 
 def test_a_silent_real_microphone_is_an_error(server: PulseServer) -> None:
-    ran = run(server, "devices", "--test", "--seconds", "0.5", "--json")
+    for _ in range(3):  # PortAudio finds nothing where the sound server takes its time
+        ran = run(server, "devices", "--test", "--seconds", "0.5", "--json")
+        if "no microphone found" not in ran.stderr:
+            break
     assert ran.returncode == ExitCode.DEVICE and "digital silence" in ran.stderr
 
 
