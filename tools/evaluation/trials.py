@@ -91,12 +91,6 @@ def enrol(
     return enrolled
 
 
-def mean_embedding(embeddings: Sequence[Embedding]) -> Embedding:
-    """Mean of unit vectors (n, d), again of unit norm: (d,)."""
-    mean = np.mean(np.stack(embeddings), axis=0)
-    return np.asarray(mean / max(float(np.linalg.norm(mean)), 1e-9), np.float32)
-
-
 def same_recording(enrolled: Item, test: Item) -> bool:
     """Whether the two may hold the same recorded sentence: then their trial would prove nothing.
 

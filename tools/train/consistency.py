@@ -27,7 +27,7 @@ from voiceid.audio.vad import speech_segments
 from voiceid.models.card import Calibration, Threshold, read_card
 from voiceid.models.store import verify_model
 from voiceid.scoring.consistency import ConsistencyParameters, consistency_score
-from voiceid.scoring.identity import IdentityModel
+from voiceid.scoring.identity import IdentityModel, direction
 from voiceid.scoring.voice import hear
 from voiceid.types import SAMPLE_RATE, Samples, Source, Waveform
 
@@ -83,8 +83,7 @@ def score_trials(
     scores: dict[str, list[tuple[float, str]]] = {"genuine": [], "spliced": [], "strangers": []}
     for name, clips in tqdm([*speech.items()] * rounds, desc=f"score {split}"):
         clips = [clips[i] for i in rng.permutation(len(clips))]
-        enrolled = np.mean([model.embed(clip) for clip in clips[:ENROLLED]], axis=0)
-        reference = np.asarray(enrolled / np.linalg.norm(enrolled), dtype=np.float32)
+        reference = direction(np.stack([model.embed(clip) for clip in clips[:ENROLLED]]))
         others = [other for other in speech if other != name]
         for clip in clips[ENROLLED:]:
             stranger = speech[others[int(rng.integers(len(others)))]]

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from tools.evaluation.trials import mean_embedding
 from tools.studies.adversarial.bim import snr_db
 from tools.studies.adversarial.conditions import Case, Condition
 from tools.studies.adversarial.config import Study
@@ -24,7 +23,7 @@ from tools.studies.results import write_rows
 from voiceid.audio import read_waveform
 from voiceid.errors import AudioError
 from voiceid.models.store import find_model
-from voiceid.scoring.identity import Embedding, IdentityModel
+from voiceid.scoring.identity import Embedding, IdentityModel, direction
 from voiceid.types import Samples, Waveform
 
 Floats = NDArray[np.float64]
@@ -139,4 +138,5 @@ def _model(card: str) -> IdentityModel:
 
 @lru_cache(maxsize=4096)
 def _reference(card: str, data: Path, enrolment: tuple[str, ...]) -> Embedding:
-    return mean_embedding([_model(card).embed(read_utterance(data / name)[1].net_speech()) for name in enrolment])
+    heard = [_model(card).embed(read_utterance(data / name)[1].net_speech()) for name in enrolment]
+    return direction(np.stack(heard))

@@ -19,7 +19,6 @@ from tools.evaluation.judging import Asking
 from tools.evaluation.parallel import Account, each
 from tools.evaluation.report import card_summary
 from tools.evaluation.selection import read_rows
-from tools.evaluation.trials import mean_embedding
 from tools.studies.errors import StudyError
 from tools.studies.results import digest, kept
 from tools.studies.voiceid.config import Study
@@ -30,6 +29,7 @@ from tools.studies.voiceid.transform import RAW
 from tools.train import metrics
 from tools.train.data.corpus import Item
 from voiceid.models.store import find_model
+from voiceid.scoring.identity import direction
 
 Embeddings = NDArray[np.float32]
 Floats = NDArray[np.float64]
@@ -115,7 +115,7 @@ def repeat(
     successes: dict[str, list[float]] = {name: [] for name in tests}
     for _ in range(enrolments):
         drawn = [[pools[name][i] for i in rng.permutation(len(pools[name]))[:size]] for name in names]
-        templates = np.stack([mean_embedding(own) for own in drawn])
+        templates = np.stack([direction(np.stack(own)) for own in drawn])
         target, nontarget = _trials(names, templates, tests[RAW])
         eers.append(metrics.eer(target, nontarget))
         threshold = metrics.eer_threshold(target, nontarget)
