@@ -245,11 +245,16 @@ class Trainer:
 
 
 def load_network(checkpoint: Path) -> tuple[DeepSpeaker, dict[str, Any]]:
-    """The averaged network of a checkpoint, ready to embed, and the rest of the checkpoint.
+    """The averaged network of a checkpoint, ready to embed, and the rest of the checkpoint."""
+    state: dict[str, Any] = torch.load(checkpoint, map_location="cpu", weights_only=True)
+    return averaged_network(state), state
+
+
+def averaged_network(state: dict[str, Any]) -> DeepSpeaker:
+    """The averaged network of a checkpoint's ``state``, ready to embed.
 
     The map of :mod:`tools.train.within_speakers`, where there is one, is part of its last layer.
     """
-    state: dict[str, Any] = torch.load(checkpoint, map_location="cpu", weights_only=True)
     network = DeepSpeaker(Shape(**{**state["shape"], "channels": tuple(state["shape"]["channels"])}))
     prefix = "module."
     averaged = {k.removeprefix(prefix): v for k, v in state["average"].items() if k.startswith(prefix)}
@@ -257,7 +262,7 @@ def load_network(checkpoint: Path) -> tuple[DeepSpeaker, dict[str, Any]]:
         for name in ("affine.weight", "affine.bias"):
             averaged[name] = state["within"] @ averaged[name]
     network.load_state_dict(averaged)
-    return network.eval(), state
+    return network.eval()
 
 
 def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from tools.train.data.voice_augmentation import Augmenter
-from tools.train.identity import CROP_BLOCKS, Lessons, load_network
+from tools.train.identity import CROP_BLOCKS, Lessons, averaged_network
+from tools.train.networks.deep_speaker import DeepSpeaker
 from tools.train.teachers.campplus import cache_folder
 from voiceid.features.mel import log_mel
 
@@ -45,9 +46,10 @@ def levelling_map(
     return (axes * scales @ axes.T).astype(np.float32)
 
 
-def heard(checkpoint: Path, lessons: Lessons, count: int, seed: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+def heard(
+    network: DeepSpeaker, lessons: Lessons, count: int, seed: int
+) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     """Unit embeddings (n, d) of up to ``count`` lessons of labelled speakers, and their labels (n,)."""
-    network, _ = load_network(checkpoint)
     augmenter, rng = Augmenter.from_corpus(), np.random.default_rng(seed)
     labelled = rng.permutation(np.flatnonzero(lessons.labels >= 0))[:count]
     embeddings = []
@@ -70,9 +72,10 @@ def main() -> None:
     torch.set_num_threads(1)
     state: dict[str, Any] = torch.load(options.checkpoint, map_location="cpu", weights_only=True)
     state.pop("within", None)
-    torch.save(state, options.checkpoint)
     lessons = Lessons(cache_folder("identity") / "lessons" / options.lessons)
-    state["within"] = torch.from_numpy(levelling_map(*heard(options.checkpoint, lessons, options.count, options.seed)))
+    state["within"] = torch.from_numpy(
+        levelling_map(*heard(averaged_network(state), lessons, options.count, options.seed))
+    )
     partial = options.checkpoint.with_suffix(".partial")
     torch.save(state, partial)
     partial.replace(options.checkpoint)
