@@ -11,6 +11,7 @@ import torch
 from scipy.signal import correlate
 
 from tools.train.export.identity import export, export_network, parity_error, store_in_half
+from tools.train.int8 import quantise
 from tools.train.networks.deep_speaker import ORIGINAL, DeepSpeaker, Shape, StretchEmbedder, load_keras
 
 CHANNELS = (2, 3, 4, 6)
@@ -151,6 +152,33 @@ def test_half_precision_storage(tmp_path):
     inputs = {"features": np.ones((1, 77, 64, 1), "f4"), "stretches": np.array([[0, 5], [1, 2]])}
     (embeddings,) = onnxruntime.InferenceSession(str(output)).run(None, inputs)
     np.testing.assert_allclose(np.linalg.norm(embeddings, axis=1), [1, 1], atol=1e-5)
+
+
+def test_integers_keep_embeddings_and_take_a_quarter_of_the_space(tmp_path):
+    torch.manual_seed(0)
+    network = DeepSpeaker(Shape((8, 16, 32, 64), 16, normalise_input=True, deviation=True))
+    speech = [torch.randn(4, 160, 64, 1).cumsum(dim=1) / 4 for _ in range(8)]
+    for features in speech:
+        network.train()(features)
+    output = tmp_path / "network.onnx"
+    export_network(network.eval(), output)
+    full = output.stat().st_size
+    quantise(output, [{"features": f[:1].numpy(), "stretches": np.array([[0, 10]])} for f in speech[:-1]])
+    store_in_half(output)
+    assert output.stat().st_size < 0.4 * full
+    features = speech[-1][:1].numpy()
+    (embedding,) = onnxruntime.InferenceSession(str(output)).run(
+        None, {"features": features, "stretches": np.array([[0, 10]])}
+    )
+    with torch.inference_mode():
+        expected = network(torch.from_numpy(features)).numpy()
+    assert 0.99 < (embedding @ expected.T).item() < 0.999999
+    assert 0 < parity_error(network, output, [features]) < 0.05
+
+
+def test_weights_of_another_kind_are_refused(tmp_path, layers):
+    with pytest.raises(SystemExit, match="weights is 'int4'; use float32, float16 or int8"):
+        export(write_h5(tmp_path / "checkpoint.h5", layers), tmp_path / "network.onnx", weights="int4")
 
 
 @pytest.mark.parametrize("deviation", [False, True])

@@ -38,7 +38,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for i, name in enumerate(("anna", "bert"))
     ]
     (bank / "index.json").write_text(json.dumps(clips), "utf-8")
-    np.save(bank / "teacher.npy", np.zeros((2, 192), np.float32))
     pool = Pool.of([open_bank(bank)])
     for number in range(2):
         make_shard(root, number, pool, Loudness(), seed=3)  # type: ignore[arg-type]

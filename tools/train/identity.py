@@ -28,6 +28,7 @@ from tools.train.data.voice_augmentation import Augmenter
 from tools.train.networks.deep_speaker import DeepSpeaker, Shape
 from tools.train.teachers.campplus import DIMENSION, cache_folder
 from tools.train.unfold import unfold
+from tools.train.widen import widened
 from voiceid.features.mel import deep_speaker_fbank, log_mel
 from voiceid.types import SAMPLE_RATE
 
@@ -74,10 +75,10 @@ class Lessons:
             [np.load(folder / f"{shard}.{part}.npy", mmap_mode=mode) for shard in shards]
             for part, mode in (("audio", "r"), ("frames", "r"), ("teacher", None), ("label", None))
         )
-        unit = _unit(np.concatenate(teacher))
-        self.mean = unit.mean(axis=0)
+        self.unit = _unit(np.concatenate(teacher))
+        self.mean = self.unit.mean(axis=0)
         """Mean of the teacher's unit embeddings: subtracted from targets."""
-        self.targets = _unit(unit - self.mean)
+        self.targets = _unit(self.unit - self.mean)
         names = np.concatenate(labels)
         known, counts = np.unique(names[names != ""], return_counts=True)
         self.speakers = [str(name) for name in known[counts >= MIN_CROPS]]
@@ -142,8 +143,8 @@ class Trainer:
         self.step = 0
         self.history: list[dict[str, float]] = []
 
-    def run(self, every: int = 50) -> None:
-        """Train up to the recipe's steps, saving every ``every`` steps."""
+    def run(self, unseen: Lessons | None, every: int = 50, check_every: int = 500) -> None:
+        """Train up to the recipe's steps, saving every ``every``; ``unseen`` lessons are measured now and then."""
         sums: dict[str, float] = {}
         begin = time.monotonic()
         with tqdm(total=self.recipe.steps, initial=self.step, desc="identity", mininterval=30) as progress:
@@ -154,6 +155,8 @@ class Trainer:
                 progress.update()
                 if self.step % every == 0 or self.step == self.recipe.steps:
                     row = {name: round(value / every, 4) for name, value in sums.items()}
+                    if unseen is not None and (self.step % check_every == 0 or self.step == self.recipe.steps):
+                        row["unseen_similarity"] = round(self.unseen_similarity(unseen), 4)
                     self.history.append({"step": self.step, "seconds": round(time.monotonic() - begin), **row})
                     progress.write(json.dumps(self.history[-1]))
                     sums = {}
@@ -199,6 +202,18 @@ class Trainer:
         front_end = FRONT_ENDS[self.recipe.frontend]
         return np.stack([front_end(crop) for crop in crops])[..., None]
 
+    def unseen_similarity(self, unseen: Lessons, count: int = 600) -> float:
+        """Mean cosine of the averaged network's embeddings of whole ``unseen`` lessons with the teacher's."""
+        chosen = np.arange(min(count, len(unseen.labels)))
+        crops, _ = unseen.crops(chosen, BLOCKS, np.random.default_rng(0))
+        network = self.average.module.eval()
+        with torch.inference_mode():
+            embeddings = [
+                network(torch.from_numpy(self._features(part)).to(self.device)) for part in np.array_split(crops, 12)
+            ]
+        teacher = torch.from_numpy(unseen.unit[chosen] - self.lessons.mean).to(self.device)
+        return float(functional.cosine_similarity(torch.cat(embeddings), teacher).mean())
+
     def save(self) -> None:
         """Write the checkpoint whole or not at all."""
         state = {
@@ -221,7 +236,7 @@ class Trainer:
     def resume(self, path: Path, *, weights_only: bool = False) -> None:
         """Go on from ``path``; ``weights_only`` starts a new schedule (and head) from its averaged weights.
 
-        An exported model (``.onnx``) has nothing but weights.
+        Then the run may be wider than the one it starts from. An exported model (``.onnx``) has nothing but weights.
         """
         if path.suffix == ".onnx":
             _, crops, _ = self.lessons.draw(128, 12, np.random.default_rng(self.recipe.seed))
@@ -229,10 +244,13 @@ class Trainer:
             self.average.module.load_state_dict(self.network.state_dict())
             return
         state: dict[str, Any] = torch.load(path, map_location=self.device, weights_only=True)
-        self.average.load_state_dict(state["average"])
         if weights_only:
-            self.network.load_state_dict(self.average.module.state_dict())
+            state.pop("within", None)
+            wide = widened(averaged_network(state), self.recipe.channels)
+            self.network.load_state_dict(wide.state_dict())
+            self.average.module.load_state_dict(wide.state_dict())
             return
+        self.average.load_state_dict(state["average"])
         self.network.load_state_dict(state["network"])
         self.hint.load_state_dict(state["hint"])
         if state["head"]["weight"].shape == self.head.weight.shape:
@@ -275,6 +293,7 @@ def main() -> None:
     defaults = Recipe()
     parser.add_argument("name", help="run name: checkpoints go to $VOICEID_CACHE/identity/runs/<name>")
     parser.add_argument("--lessons", default="train", help="lessons made by tools.train.data.lessons")
+    parser.add_argument("--unseen", help="lessons of other speakers, to tell progress by")
     parser.add_argument("--channels", type=int, nargs=4, default=defaults.channels)
     parser.add_argument("--frontend", choices=sorted(FRONT_ENDS), default=defaults.frontend)
     parser.add_argument("--steps", type=int, default=defaults.steps)
@@ -304,7 +323,7 @@ def main() -> None:
         trainer.resume(trainer.checkpoint)
     elif options.start_from:
         trainer.resume(options.start_from, weights_only=True)
-    trainer.run()
+    trainer.run(Lessons(home / "lessons" / options.unseen) if options.unseen else None)
     report = {"recipe": asdict(recipe), "lessons": options.lessons, "hours": lessons.hours, "history": trainer.history}
     report["start_from"] = str(options.start_from) if options.start_from else None
     (folder / "report.json").write_text(json.dumps(report, indent=1), "utf-8")

@@ -188,7 +188,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkpoint", type=Path)
     parser.add_argument("--folder", type=Path, default=Path("models"), help="where model, cohort and card go")
-    parser.add_argument("--weights", choices=["float16", "float32"], default="float16")
+    parser.add_argument("--weights", choices=["int8", "float16", "float32"], default="int8")
     parser.add_argument("--version", default="1.0.0")
     parser.add_argument("--teacher", action="store_true", help="measure CAM++ on the same test trials too")
     parser.add_argument("--no-test", action="store_true", help="leave out the figures on test speakers")

@@ -30,14 +30,16 @@ step tools.train.data.attacks.vocoder parallel-200 --steps 4000 --batch 3
 # Identity: CAM++ distilled frame by frame; speech moved to other voices counts as further speakers.
 read_speech=(ls-train100-1utt ls-train100-3spk ls-test-clean libritts-yourtts-gt mls-pt-yourtts-gt commonvoice-yourtts-gt
   ls-fakebob-originals asterisk speech-commands)
-step tools.train.data.voices --device "$device"
-step tools.train.data.voices --synthetic "$cache/spoofing/kokoro" --device "$device"
+step tools.train.data.voices
+step tools.train.data.voices --synthetic "$cache/spoofing/kokoro"
 for seed in 2 3 4 5 6; do
-  step tools.train.data.voices --moved "$seed" --sets "${read_speech[@]}" --device "$device"
+  step tools.train.data.voices --moved "$seed" --sets "${read_speech[@]}"
 done
 banks=(corpus corpus corpus-moved{2,3,4,5,6} kokoro)
 step tools.train.data.lessons train --banks "${banks[@]}" --device "$device"
-step tools.train.identity main --steps 24000 --device "$device"
+step tools.train.data.voices --split dev
+step tools.train.data.lessons dev --banks corpus-dev --shards 2 --device "$device"
+step tools.train.identity main --unseen dev --steps 24000 --device "$device"
 step tools.train.within_speakers "$cache/identity/runs/main/checkpoint.pt"
 step tools.train.identity_card "$cache/identity/runs/main/checkpoint.pt"
 step tools.train.consistency

@@ -1,8 +1,7 @@
-"""Banks of speech for identity training: net speech, speaker labels and teacher embeddings.
+"""Banks of speech for identity training: net speech and speaker labels.
 
-A bank is a folder: ``audio.npy`` int16 (n,) of joined utterances, ``index.json``, ``teacher.npy`` float32 (N, 192).
-Speech resampled by a factor other than one (which moves pitch and formants), or moved to another voice, counts as
-other speakers.
+A bank is a folder: ``audio.npy`` int16 (n,) of joined utterances and ``index.json``. Speech moved to another voice
+counts as other speakers.
 """
 
 from __future__ import annotations
@@ -15,14 +14,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-import soxr
-import torch
 from numpy.typing import NDArray
 from tqdm import tqdm
 
 from tools.train.data.corpus import Split, read_index
 from tools.train.data.other_voice import Move, other_voice
-from tools.train.teachers.campplus import DIMENSION, CamPlusPlus, cache_folder
+from tools.train.teachers.campplus import cache_folder
 from voiceid.audio import prepare, read_waveform
 from voiceid.errors import AudioError
 from voiceid.types import SAMPLE_RATE, Samples, Source, Waveform
@@ -32,10 +29,6 @@ WORD_SETS = ("speech-commands", "fsdd")
 """Sets of single words."""
 CLIPS_A_VOICE = 5
 """Clips of one speaker that are moved to one other voice."""
-TEACHER_SECONDS = 4.0
-"""The teacher hears at most this much of a clip ..."""
-TEACHER_CLIPS = 20
-"""... and at most this many clips of a labelled speaker; the others take their mean."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +48,6 @@ class Bank:
 
     audio: NDArray[np.int16]
     clips: tuple[Clip, ...]
-    teacher: NDArray[np.float32]
 
     def samples(self, clip: Clip) -> Samples:
         """The utterance as float32 (n,)."""
@@ -65,12 +57,10 @@ class Bank:
 def open_bank(folder: Path) -> Bank:
     """Open the bank in ``folder``."""
     clips = tuple(Clip(**row) for row in json.loads((folder / "index.json").read_text("utf-8")))
-    return Bank(np.load(folder / "audio.npy", mmap_mode="r"), clips, np.load(folder / "teacher.npy", mmap_mode="r"))
+    return Bank(np.load(folder / "audio.npy", mmap_mode="r"), clips)
 
 
-def build_bank(
-    folder: Path, sources: Iterable[tuple[Path, str, str]], *, speed: float = 1.0, moved: int | None = None
-) -> None:
+def build_bank(folder: Path, sources: Iterable[tuple[Path, str, str]], *, moved: int | None = None) -> None:
     """Net speech of every (path, speaker, set) of ``sources`` into ``folder``, unless the bank is there already.
 
     With the seed ``moved`` every :data:`CLIPS_A_VOICE` clips of a speaker, or every one of nobody known, get another
@@ -90,9 +80,6 @@ def build_bank(
             continue
         samples = waveform.samples
         label = speaker
-        if speed != 1.0:
-            label = speaker and f"{speaker}x{speed:g}"
-            samples = soxr.resample(samples, SAMPLE_RATE * speed, SAMPLE_RATE).astype(np.float32)
         if moved is not None:
             label = speaker and f"{speaker}m{moved}.{heard[speaker] // CLIPS_A_VOICE}"
             voice = np.random.default_rng([moved, *(label or path.name).encode()])
@@ -111,27 +98,7 @@ def build_bank(
         offset += len(samples)
     clips = [clip for clip in clips if clip.length >= MIN_SECONDS * SAMPLE_RATE]
     np.save(folder / "audio.npy", np.concatenate(parts))
-    np.save(folder / "teacher.npy", np.full((len(clips), DIMENSION), np.nan, np.float32))
     (folder / "index.json").write_text(json.dumps([{f: getattr(c, f) for f in Clip.__slots__} for c in clips]), "utf-8")
-
-
-def embed_bank(folder: Path, device: str = "cpu", group: int = 8) -> None:
-    """Fill in the teacher embeddings that are missing, by groups of like length; an interrupted run resumes."""
-    teacher = CamPlusPlus(device)
-    bank = open_bank(folder)
-    embeddings = np.load(folder / "teacher.npy", mmap_mode="r+")
-    heard: Counter[str] = Counter()
-    wanted = []
-    for i, clip in enumerate(bank.clips):
-        heard[clip.speaker] += 1
-        if (not clip.speaker or heard[clip.speaker] <= TEACHER_CLIPS) and np.isnan(embeddings[i, 0]):
-            wanted.append(i)
-    order = sorted(wanted, key=lambda i: -bank.clips[i].length)
-    groups = [order[i : i + group] for i in range(0, len(order), group)]
-    for rows in tqdm(groups, desc=f"teacher on {folder.name}", mininterval=5):
-        length = min(bank.clips[rows[-1]].length, int(TEACHER_SECONDS * SAMPLE_RATE))
-        with torch.autocast(device, torch.bfloat16):
-            embeddings[rows] = teacher.embed_batch(np.stack([bank.samples(bank.clips[i])[:length] for i in rows]))
 
 
 def corpus_sources(split: Split) -> list[tuple[Path, str, str]]:
@@ -151,22 +118,19 @@ def synthetic_sources(folder: Path) -> list[tuple[Path, str, str]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--speed", type=float, default=1.0, help="resampling factor; not 1: other speakers")
     parser.add_argument("--moved", type=int, metavar="SEED", help="give everybody another voice, by this seed")
+    parser.add_argument("--split", choices=("train", "dev"), default="train", help="development speech shows progress")
     parser.add_argument("--sets", nargs="+", help="only these sets of the corpus")
     parser.add_argument("--synthetic", type=Path, help="folder of synthetic speech instead of the corpus")
-    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     options = parser.parse_args()
-    torch.set_num_threads(1)
     source = options.synthetic
-    name = (source.name if source else "corpus") + (f"-x{options.speed:g}" if options.speed != 1 else "")
+    name = source.name if source else "corpus" if options.split == "train" else "corpus-dev"
     name += f"-moved{options.moved}" if options.moved is not None else ""
     folder = cache_folder("identity") / "banks" / name
-    sources = synthetic_sources(source) if source else corpus_sources("train")
+    sources = synthetic_sources(source) if source else corpus_sources(options.split)
     if options.sets:
         sources = [row for row in sources if row[2] in options.sets]
-    build_bank(folder, sources, speed=options.speed, moved=options.moved)
-    embed_bank(folder, options.device)
+    build_bank(folder, sources, moved=options.moved)
 
 
 if __name__ == "__main__":

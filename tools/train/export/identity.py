@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import onnx
 import onnxruntime
 import torch
+from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
+from tools.train.data.corpus import read_index
 from tools.train.identity import load_network
+from tools.train.int8 import quantise
 from tools.train.networks.deep_speaker import BANDS, DOWNSAMPLING, DeepSpeaker, StretchEmbedder, load_keras
+from voiceid.audio import prepare, read_waveform
+from voiceid.features.mel import deep_speaker_fbank, log_mel
+from voiceid.types import SAMPLE_RATE, Samples
+
+Features = NDArray[np.float32]
 
 OPSET = 17
 FRAMES = (50, 98, 160, 161, 299, 498)
@@ -23,19 +32,42 @@ FEATURES, STRETCHES, OUTPUT = "features", "stretches", "embedding"
 def export(checkpoint: Path, output: Path, *, weights: str = "float32") -> float:
     """Write ``output``, a graph as :func:`export_network` makes it; returns the largest error.
 
-    ``weights``: "float32", or "float16" to store them in half the space (they are computed with in 32 bits). The error
-    is the largest difference of any embedding component from torch's, over the lengths ``FRAMES`` and in stretches.
+    ``weights``: "float32"; "float16" to store them in half the space (they are computed with in 32 bits); or "int8" for
+    convolutions in integers (:mod:`tools.train.int8`), whose ranges are measured on training speech. The error
+    is the largest difference of any embedding component from torch's, over the lengths ``FRAMES`` and in stretches; on
+    noise, or with "int8" on speech.
 
     Raises:
-        SystemExit: ``weights`` is neither.
+        SystemExit: ``weights`` is none of them.
     """
-    if weights not in ("float32", "float16"):
-        raise SystemExit(f"weights is {weights!r}; use float32 or float16")
-    network = load_keras(checkpoint) if checkpoint.suffix == ".h5" else load_network(checkpoint)[0]
+    if weights not in ("float32", "float16", "int8"):
+        raise SystemExit(f"weights is {weights!r}; use float32, float16 or int8")
+    keras = checkpoint.suffix == ".h5"
+    network = load_keras(checkpoint) if keras else load_network(checkpoint)[0]
     export_network(network, output)
-    if weights == "float16":
-        store_in_half(output)
-    return parity_error(network, output)
+    if weights == "float32":
+        return parity_error(network, output)
+    spoken = None
+    if weights == "int8":
+        spoken = speech_features(deep_speaker_fbank if keras else log_mel)
+        quantise(output, [{FEATURES: f, STRETCHES: np.array([[0, frames_pooled(f)]])} for f in spoken[len(FRAMES) :]])
+        spoken = [features[:, :length] for features, length in zip(spoken, FRAMES, strict=False)]
+    store_in_half(output)
+    return parity_error(network, output, spoken)
+
+
+def speech_features(front_end: Callable[[Samples], Features], count: int = 100 + len(FRAMES)) -> list[Features]:
+    """Features (1, t, 64, 1) of ``count`` training utterances of at most 5 s."""
+    items = [item for item in read_index() if item.split == "train" and item.kind == "bonafide" and item.seconds >= 2]
+    chosen = np.random.default_rng(0).permutation(len(items))[:count]
+    spoken = [prepare(read_waveform(items[i].path)).samples[: 5 * SAMPLE_RATE] for i in chosen]
+    spoken.sort(key=len, reverse=True)
+    return [front_end(samples)[None, ..., None] for samples in spoken]
+
+
+def frames_pooled(features: Features) -> int:
+    """How many frames the network pools of ``features`` (1, t, 64, 1)."""
+    return -(-features.shape[1] // DOWNSAMPLING)
 
 
 def export_network(network: DeepSpeaker, output: Path) -> None:
@@ -78,17 +110,18 @@ def store_in_half(path: Path, least: int = 64) -> None:
     onnx.save(model, path)
 
 
-def parity_error(network: DeepSpeaker, path: Path) -> float:
-    """Largest absolute difference between torch's and ONNX Runtime's embeddings over ``FRAMES``.
+def parity_error(network: DeepSpeaker, path: Path, inputs: list[Features] | None = None) -> float:
+    """Largest absolute difference between torch's and ONNX Runtime's embeddings of ``inputs``, by default noise.
 
-    Each length is compared as a whole and in stretches, which torch pools from their frames alone.
+    Each input (1, t, 64, 1) is compared as a whole and in stretches, which torch pools from their frames alone.
     """
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    rng = np.random.default_rng(0)
+    if inputs is None:
+        rng = np.random.default_rng(0)
+        inputs = [rng.normal(size=(1, frames, BANDS, 1)).astype(np.float32) for frames in FRAMES]
     worst = 0.0
-    for frames in FRAMES:
-        features = rng.normal(size=(1, frames, BANDS, 1)).astype(np.float32)
-        count = -(-frames // DOWNSAMPLING)
+    for features in inputs:
+        count = frames_pooled(features)
         half = count // 2
         stretches = np.array([(0, count), (0, half), (half, count), (1, count - 1)])
         with torch.inference_mode():
