@@ -1,9 +1,13 @@
 """What the teacher makes of crops of speech, frame by frame: the lessons an identity model learns from.
 
-One embedding of an utterance says little about the network that made it, and a student can learn it by heart. A lesson
-holds a crop, at another speed than it was spoken half of the time (which makes it another speaker's), and what the
-teacher computes from this very crop: its embedding and what it pools, 512 channels averaged over :data:`BLOCK_SECONDS`.
-A third of the crops then pass a codec, which the student has to listen through.
+One embedding of an utterance says little about the network that made it, and a student can learn it by heart: it knew
+new voices of recordings that it had heard (cosine to the teacher .79), but not new recordings (.53). Teacher and
+student are functions, to be compared on far more than was recorded (Beyer et al., "Knowledge distillation: a good
+teacher is patient and consistent", CVPR 2022). So most crops are put together: of pieces of one voice in any order, of
+two voices one after the other or at once, at another speed than they were spoken (which makes them another speaker's),
+seldom backwards. A lesson holds a crop and what the teacher computes from this very crop: its embedding and what it
+pools, 512 channels averaged over :data:`BLOCK_SECONDS`. A third of the crops then pass a codec, which the student has
+to listen through.
 
 A folder of lessons holds shards ``000.audio.npy`` int16 (n, samples), ``.frames.npy`` float16 (n, blocks, 512),
 ``.teacher.npy`` float32 (n, 192) and ``.label.npy`` str (n,): the speaker, empty where unknown or changed.
@@ -21,7 +25,7 @@ import torch
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from tools.train.data.channel import OTHER_CODECS, through_codec
+from tools.train.data.channel import OTHER_CODECS, mixed, through_codec
 from tools.train.data.voices import Bank, open_bank
 from tools.train.teachers.campplus import CamPlusPlus, cache_folder
 from voiceid.types import SAMPLE_RATE
@@ -33,7 +37,17 @@ BLOCKS = 18
 SAMPLES = BLOCKS * BLOCK
 """Samples of a crop."""
 SHARD = 512
-SPEEDS = (0.86, 1.16)
+SPEEDS = (0.82, 1.22)
+SPED = 0.6
+"""Share of voices at another speed."""
+ARRANGEMENTS = {"stretch": 0.3, "pieces": 0.35, "in turn": 0.15, "at once": 0.2}
+"""Shares of crops of one stretch, of pieces of one voice, of two voices in turn and of two voices at once."""
+PIECE_SECONDS = (0.3, 1.1)
+FADE = 160
+"""Samples over which one piece fades into the next."""
+LOUDER_DB = (0.0, 15.0)
+"""By how much the first of two voices at once is the louder."""
+BACKWARDS = 0.1
 CODED = 0.33
 """Share of crops that pass a codec behind the teacher's back."""
 FULL_CLIPS = 4
@@ -41,36 +55,88 @@ FULL_CLIPS = 4
 
 
 @dataclass(frozen=True, slots=True)
+class Voice:
+    """The clips of one voice and the speed at which they are heard."""
+
+    clips: list[tuple[int, int]]
+    label: str
+    speed: float
+
+
+@dataclass(frozen=True, slots=True)
 class Pool:
-    """The clips of several banks and how often each is drawn."""
+    """The clips of several banks, how often each is drawn, and the clips of each known speaker."""
 
     banks: list[Bank]
     entries: list[tuple[int, int]]
     weights: NDArray[np.float64]
+    speakers: dict[str, list[tuple[int, int]]]
 
     @classmethod
     def of(cls, banks: list[Bank]) -> Pool:
         """All clips, by duration and voice."""
-        names = np.array([clip.speaker for bank in banks for clip in bank.clips])
-        seconds = np.array([clip.length for bank in banks for clip in bank.clips]) / SAMPLE_RATE
+        entries = [(b, c) for b, bank in enumerate(banks) for c in range(len(bank.clips))]
+        names = np.array([banks[b].clips[c].speaker for b, c in entries])
+        seconds = np.array([banks[b].clips[c].length for b, c in entries]) / SAMPLE_RATE
         weights = np.clip(seconds, 0.7, 6.0)
         _, voice, clips = np.unique(names, return_inverse=True, return_counts=True)
         weights[names != ""] *= np.minimum(1, FULL_CLIPS / clips[voice])[names != ""]
-        entries = [(b, c) for b, bank in enumerate(banks) for c in range(len(bank.clips))]
-        return cls(banks, entries, weights / weights.sum())
+        speakers: dict[str, list[tuple[int, int]]] = {}
+        for name, entry in zip(names, entries, strict=True):
+            if name:
+                speakers.setdefault(str(name), []).append(entry)
+        return cls(banks, entries, weights / weights.sum(), speakers)
 
     def crop(self, rng: np.random.Generator) -> tuple[NDArray[np.float32], str]:
-        """A crop float32 (SAMPLES,) and its speaker's label; a short clip repeats."""
-        bank, index = self.entries[rng.choice(len(self.entries), p=self.weights)]
+        """A crop float32 (SAMPLES,) and its speaker's label, empty if nobody speaks so."""
+        arrangement = rng.choice(list(ARRANGEMENTS), p=list(ARRANGEMENTS.values()))
+        first = self._voice(rng)
+        if arrangement == "stretch":
+            samples, label = self._stretch(first, SAMPLES, rng), first.label
+        elif arrangement == "pieces":
+            samples, label = self._pieces([first], rng), first.label
+        elif arrangement == "in turn":
+            samples, label = self._pieces([first, self._voice(rng)], rng), ""
+        else:
+            loud, soft = (self._stretch(voice, SAMPLES, rng) for voice in (first, self._voice(rng)))
+            samples, label = mixed(loud, soft, float(rng.uniform(*LOUDER_DB))), ""
+        if rng.random() < BACKWARDS:
+            return samples[::-1].copy(), ""
+        return samples, label
+
+    def _voice(self, rng: np.random.Generator) -> Voice:
+        entry = self.entries[rng.choice(len(self.entries), p=self.weights)]
+        label = self.banks[entry[0]].clips[entry[1]].speaker
+        clips = self.speakers.get(label, [entry])
+        speed = rng.uniform(*SPEEDS) if rng.random() < SPED else 1.0
+        return Voice(clips, label if speed == 1.0 else "", speed)
+
+    def _pieces(self, voices: list[Voice], rng: np.random.Generator) -> NDArray[np.float32]:
+        """Pieces of ``voices`` in turn, faded into one another: float32 (SAMPLES,)."""
+        fade = np.linspace(0, 1, FADE, dtype=np.float32)
+        samples = np.zeros(0, np.float32)
+        turn = 0
+        while len(samples) < SAMPLES:
+            length = int(rng.uniform(*PIECE_SECONDS) * SAMPLE_RATE)
+            piece = self._stretch(voices[turn % len(voices)], length, rng)
+            if turn:
+                piece[:FADE] = piece[:FADE] * fade + samples[-FADE:] * (1 - fade)
+                samples = samples[:-FADE]
+            samples = np.concatenate((samples, piece))
+            turn += 1
+        return samples[:SAMPLES]
+
+    def _stretch(self, voice: Voice, length: int, rng: np.random.Generator) -> NDArray[np.float32]:
+        """A stretch of a clip of ``voice``: float32 (length,); a short clip repeats."""
+        bank, index = voice.clips[rng.integers(len(voice.clips))]
         clip = self.banks[bank].clips[index]
-        speed = rng.uniform(*SPEEDS) if rng.random() < 0.5 else 1.0
-        length = int(np.ceil(SAMPLES * speed)) + 1
-        start = clip.offset + int(rng.integers(max(1, clip.length - length + 1)))
-        part = self.banks[bank].audio[start : start + min(length, clip.length)].astype(np.float32) / 32768
-        samples = np.resize(part, length)
-        if speed != 1.0:
-            samples = soxr.resample(samples, SAMPLE_RATE * speed, SAMPLE_RATE).astype(np.float32)
-        return np.resize(samples, SAMPLES), clip.speaker if speed == 1.0 else ""
+        spoken = int(np.ceil(length * voice.speed)) + 1
+        start = clip.offset + int(rng.integers(max(1, clip.length - spoken + 1)))
+        part = self.banks[bank].audio[start : start + min(spoken, clip.length)].astype(np.float32) / 32768
+        samples = np.resize(part, spoken)
+        if voice.speed != 1.0:
+            samples = soxr.resample(samples, SAMPLE_RATE * voice.speed, SAMPLE_RATE).astype(np.float32)
+        return np.resize(samples, length)
 
 
 def make_shard(folder: Path, number: int, pool: Pool, teacher: CamPlusPlus, *, seed: int, group: int = 16) -> None:
