@@ -34,8 +34,8 @@ COHORT_SETS = ("ls-train100-1utt",)
 COHORT_BANK = "kokoro"
 COHORT_SECONDS = 4.0
 COHORT_LESSONS = 1500
-"""Crops of the lessons that join the cohort: most of them nobody's voice, a third through codecs."""
-COHORT_SHARDS = 10
+"""Crops of one voice among the lessons that join the cohort: most of them moved voices, a third through codecs."""
+COHORT_SHARDS = 15
 COHORT_TOP = 200
 ROUNDS = 4
 """Enrolments of each development speaker."""
@@ -51,10 +51,10 @@ def evaluation_bank(split: str) -> Bank:
     return open_bank(folder)
 
 
-def make_cohort(model: IdentityModel, path: Path) -> int:
+def make_cohort(model: IdentityModel, path: Path, lessons: str) -> int:
     """Embed one clip a voice, of licence-A training speakers and synthetic voices, and lessons, as float16 (N, d).
 
-    Returns N.
+    ``lessons`` names their folder. Returns N.
     """
     home = cache_folder("identity") / "banks"
     rows: list[Embedding] = []
@@ -67,11 +67,11 @@ def make_cohort(model: IdentityModel, path: Path) -> int:
             if clip.set in sets and clip.speaker not in seen:
                 seen.add(clip.speaker)
                 rows.append(model.embed(bank.samples(clip)[: int(COHORT_SECONDS * SAMPLE_RATE)]))
-    shards = sorted((cache_folder("identity") / "lessons" / "train").glob("*.audio.npy"))
+    folder = cache_folder("identity") / "lessons" / lessons
     rng = np.random.default_rng(0)
-    for shard in rng.permutation(np.array(shards))[:COHORT_SHARDS]:
-        audio = np.load(shard, mmap_mode="r")
-        chosen = rng.permutation(len(audio))[: COHORT_LESSONS // COHORT_SHARDS]
+    for name in rng.permutation(sorted(path.name[:3] for path in folder.glob("*.label.npy")))[:COHORT_SHARDS]:
+        audio, labels = np.load(folder / f"{name}.audio.npy", mmap_mode="r"), np.load(folder / f"{name}.label.npy")
+        chosen = rng.permutation(np.flatnonzero(labels != ""))[: COHORT_LESSONS // COHORT_SHARDS]
         rows += [model.embed(audio[i].astype(np.float32) / 32768) for i in chosen]
     np.save(path, np.stack(rows).astype(np.float16))
     return len(rows)
@@ -210,7 +210,7 @@ def main() -> None:
     card = replace(card, version=options.version, command=command)
 
     bare = verify_model(read_card(write_card(card, folder)), folder)
-    size = make_cohort(IdentityModel(bare), folder / f"{NAME}{COHORT_SUFFIX}")
+    size = make_cohort(IdentityModel(bare), folder / f"{NAME}{COHORT_SUFFIX}", run.get("lessons", "train"))
     card = replace(
         card,
         assets={f"{NAME}{COHORT_SUFFIX}": ""},
