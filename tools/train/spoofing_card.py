@@ -23,6 +23,7 @@ from tools.train.cards import write_card
 from tools.train.data.attacks.cache import spoofing_cache
 from tools.train.data.corpus import Item, read_index
 from tools.train.data.spoofing import read_shard, shard_folder
+from tools.train.data.synthetic import BY_NAME
 from tools.train.export.spoofing import export
 from tools.train.metrics import apcer_at_bpcer, bootstrap_ci, eer, fit_calibration, threshold_at_bpcer
 from tools.train.networks.aasist import SAMPLES
@@ -66,7 +67,7 @@ def training_data() -> list[TrainingData]:
     rows = [row for path in sorted(shard_folder("train").glob("*.npy")) for row in read_shard(path).rows]
     counts = Counter(row.set if row.label else row.system for row in rows)
     genuine = sorted({row.set for row in rows if row.label})
-    copies = sorted({row.system for row in rows if not row.label} - {"kokoro"})
+    copies = sorted({row.system for row in rows if not row.label} - set(BY_NAME))
     return [
         TrainingData(
             f"genuine speech of the training speakers of {', '.join(genuine)}",
@@ -79,7 +80,11 @@ def training_data() -> list[TrainingData]:
             "as the speech",
             f"{sum(counts[name] for name in copies)} windows",
         ),
-        TrainingData("Kokoro-82M speech, made here", "Apache-2.0", f"{counts['kokoro']} windows"),
+        *(
+            TrainingData(f"{name} speech ({known.kind} synthesis), made here", known.licence, f"{counts[name]} windows")
+            for name, known in BY_NAME.items()
+            if counts[name]
+        ),
     ]
 
 

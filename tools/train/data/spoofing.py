@@ -17,11 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from tools.train.data.attacks.cache import attack_folder, spoofing_cache
+from tools.train.data.attacks.cache import spoofing_cache
 from tools.train.data.attacks.spectral import spliced_band
 from tools.train.data.attacks.systems import DEV_SYSTEMS, TRAIN_SYSTEMS, System
 from tools.train.data.channel import channel, stored
 from tools.train.data.corpus import Item, Split, read_index
+from tools.train.data.synthetic import draw, synthetic_files, voice_of
 from tools.train.networks.aasist import SAMPLES
 from voiceid.audio import prepare, read_waveform
 from voiceid.types import SAMPLE_RATE, Samples, Source, Waveform
@@ -151,16 +152,10 @@ def copy_of(samples: Samples, systems: dict[str, System], random: np.random.Gene
     return name, copy
 
 
-def synthetic_files(split: Split) -> list[Path]:
-    """Kokoro speech by split: voices whose name hashes to development are kept from training."""
-    files = sorted(attack_folder("kokoro").glob("*.flac"))
-    return [path for path in files if (sum(path.stem.split("_")[0].encode()) % 8 == 0) == (split == "dev")]
-
-
 def windows_of(
     crops: list[Crop], split: Split, random: np.random.Generator
 ) -> Iterator[tuple[NDArray[np.int16], Window]]:
-    """Genuine windows, copies of each through the same channel, and one synthetic window to two of them."""
+    """Genuine windows, copies of each through the same channel, and two synthetic windows to three of them."""
     systems = TRAIN_SYSTEMS if split == "train" else {**TRAIN_SYSTEMS, **DEV_SYSTEMS}
     synthetic = synthetic_files(split)
     for index, crop in enumerate(crops):
@@ -172,10 +167,10 @@ def windows_of(
             # A vocoder washes the codec out of what it copies: put it back, or the codec alone tells the classes apart.
             row = Window(0, system, crop.item.set, crop.item.speaker, crop.codec)
             made.append((copy, row, 1.0 if native else 0.3))
-        if index % 2 == 0 and synthetic:
-            path = synthetic[int(random.integers(len(synthetic)))]
+        if index % 3 < 2 and synthetic:
+            system, path = draw(synthetic, random)
             speech = read_waveform(path).samples[: SAMPLES + 16_000]
-            made.append((speech, Window(0, "kokoro", "kokoro", path.stem.split("_")[0], "flac"), 0.5))
+            made.append((speech, Window(0, system, system, voice_of(path), "flac"), 0.5))
         shared = int(random.integers(2**32))
         for samples, row, opus in made:
             sent = channel(samples, np.random.default_rng(shared), split)
