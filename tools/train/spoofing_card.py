@@ -22,7 +22,7 @@ from tqdm import tqdm
 from tools.train.cards import write_card
 from tools.train.data.attacks.cache import spoofing_cache
 from tools.train.data.corpus import Item, read_index
-from tools.train.data.spoofing import read_shard, shard_folder
+from tools.train.data.spoofing import WITHOUT_COPIES, read_shard, shard_folder
 from tools.train.data.synthetic import BY_NAME
 from tools.train.export.spoofing import export
 from tools.train.metrics import apcer_at_bpcer, bootstrap_ci, eer, fit_calibration, threshold_at_bpcer
@@ -93,10 +93,10 @@ def data_commands() -> str:
     commands = []
     for split in ("train", "dev"):
         seeds = Counter(path.stem.split("-")[0] for path in shard_folder(split).glob("*.npy"))  # type: ignore[arg-type]
-        commands += [
-            f"python -m tools.train.data.spoofing --split {split} --shards {count} --seed {int(seed)}"
-            for seed, count in sorted(seeds.items())
-        ]
+        for name, count in sorted(seeds.items()):
+            seed = name.removesuffix(WITHOUT_COPIES)
+            command = f"python -m tools.train.data.spoofing --split {split} --shards {count} --seed {int(seed)}"
+            commands.append(command if seed == name else f"{command} --no-copies")
     return "; ".join(commands)
 
 

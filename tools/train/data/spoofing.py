@@ -36,6 +36,8 @@ MIN_SECONDS = 1.5
 """Shorter recordings seldom hold the second of speech that the agent asks for."""
 SHARD = 96
 """Genuine crops a shard."""
+WITHOUT_COPIES = "n"
+"""In the name of shards without copies."""
 COPIES = {"opus": 2, "flac": 5}
 """Copies of each genuine crop, by its codec: uncompressed recordings are rare."""
 WEIGHTS = {
@@ -153,21 +155,23 @@ def copy_of(samples: Samples, systems: dict[str, System], random: np.random.Gene
 
 
 def windows_of(
-    crops: list[Crop], split: Split, random: np.random.Generator
+    crops: list[Crop], split: Split, random: np.random.Generator, *, copies: bool = True
 ) -> Iterator[tuple[NDArray[np.int16], Window]]:
-    """Genuine windows, copies of each through the same channel, and two synthetic windows to three of them."""
+    """Genuine windows, copies of each through the same channel, and two synthetic windows to three of them.
+
+    Without ``copies``, which take the time, a synthetic window to each."""
     systems = TRAIN_SYSTEMS if split == "train" else {**TRAIN_SYSTEMS, **DEV_SYSTEMS}
     synthetic = synthetic_files(split)
     for index, crop in enumerate(crops):
         genuine = read_crop(crop)
         native = crop.codec == "opus"
         made = [(genuine, Window(1, "genuine", crop.item.set, crop.item.speaker, crop.codec), 0.0 if native else 0.3)]
-        for _ in range(COPIES[crop.codec]):
+        for _ in range(COPIES[crop.codec] if copies else 0):
             system, copy = copy_of(genuine, systems, random)
             # A vocoder washes the codec out of what it copies: put it back, or the codec alone tells the classes apart.
             row = Window(0, system, crop.item.set, crop.item.speaker, crop.codec)
             made.append((copy, row, 1.0 if native else 0.3))
-        if index % 3 < 2 and synthetic:
+        if synthetic and (index % 3 < 2 or not copies):
             system, path = draw(synthetic, random)
             speech = read_waveform(path).samples[: SAMPLES + 16_000]
             made.append((speech, Window(0, system, system, voice_of(path), "flac"), 0.5))
@@ -179,19 +183,21 @@ def windows_of(
                 yield window, row
 
 
-def build(split: Split, *, shards: int, seed: int) -> None:
+def build(split: Split, *, shards: int, seed: int, copies: bool = True) -> None:
     """Write up to ``shards`` shards of ``split``; those that exist stay."""
     folder = shard_folder(split)
     crops = genuine_crops(split, np.random.default_rng(seed))
     for number, first in enumerate(range(0, len(crops), SHARD)):
         part = crops[first : first + SHARD]
-        path = folder / f"{seed:02d}-{number:03d}.npy"
+        path = folder / f"{seed:02d}{'' if copies else WITHOUT_COPIES}-{number:03d}.npy"
         if number >= shards:
             break
         if path.exists():
             continue
         random = np.random.default_rng((seed, number))
-        progress = tqdm(windows_of(part, split, random), total=4 * len(part), desc=path.stem)
+        progress = tqdm(
+            windows_of(part, split, random, copies=copies), total=(4 if copies else 2) * len(part), desc=path.stem
+        )
         windows, rows = zip(*progress, strict=True)
         with path.with_suffix(".csv").open("w", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, list(asdict(rows[0])))
@@ -208,8 +214,9 @@ def main() -> None:
     parser.add_argument("--split", choices=("train", "dev"), default="train")
     parser.add_argument("--shards", type=int, default=100, help=f"at most so many shards of {SHARD} genuine crops")
     parser.add_argument("--seed", type=int, default=0, help="another seed makes other crops, copies and channels")
+    parser.add_argument("--no-copies", action="store_true", help="genuine and synthetic speech alone, far faster")
     arguments = parser.parse_args()
-    build(arguments.split, shards=arguments.shards, seed=arguments.seed)
+    build(arguments.split, shards=arguments.shards, seed=arguments.seed, copies=not arguments.no_copies)
 
 
 if __name__ == "__main__":
