@@ -40,7 +40,6 @@ SYNTHESIZERS = (
     Synthesizer("festival-italian", "concatenative", ("train",), "as its Debian packages"),
     Synthesizer("festival-czech", "concatenative", ("train",), "as its Debian packages"),
     Synthesizer("festival-russian", "concatenative", ("train",), "as its Debian package"),
-    Synthesizer("festival-indian", "concatenative", ("train",), "as its Debian packages"),
     Synthesizer("festival-finnish", "concatenative", ("dev",), "as its Debian packages"),
 )
 BY_NAME = {synthesizer.name: synthesizer for synthesizer in SYNTHESIZERS}

@@ -29,16 +29,6 @@ CZECH = _alphabet("b d f h j k l m n p r s t v z č š ž ř c pr tr st sl kr", 
 FINNISH = _alphabet("h j k l m n p r s t v", "a e i o u ä ö aa ee ii uu ai ie uo", "n s l r t")
 CYRILLIC = _alphabet("б в г д ж з к л м н п р с т ф х ч ш ст пр тр кр гр", "а е и о у я ю ы", "н р с л м т к й")
 MACEDONIAN = _alphabet("б в г д ж з к л м н п р с т ф х ч ш ст пр тр кр гр", "а е и о у", "н р с л м т к ј")
-DEVANAGARI = _alphabet("क ख ग च ज त द न प ब म य र ल व स ह", "ा ि ी ु ू े ो ा", "न र स ल म त क")
-TELUGU = _alphabet("క గ చ జ త ద న ప బ మ య ర ల వ స హ", "ా ి ీ ు ూ ే ో ా", "న్ ర్ స్ ల్ మ్", 0.15)
-MANDARIN = Alphabet(
-    tuple(
-        "我你他们今天明晚开门关灯请把音乐电话打到家里车上时间问题朋友学生老师医院银行机场高低大小红白蓝黄春夏秋冬山水"
-    ),
-    ("",),
-    ("",),
-    0.0,
-)
 
 
 def babble(alphabet: Alphabet, random: np.random.Generator, syllables: int = 24) -> str:

@@ -33,7 +33,6 @@ ENGINES: dict[str, Callable[[], list[Voice]]] = {
     "festival-czech": voices_of("czech"),
     "festival-catalan": voices_of("catalan"),
     "festival-russian": voices_of("russian"),
-    "festival-indian": voices_of("hindi", "telugu"),
 }
 SHORTEST, LONGEST = 2.0, 14.0
 """Seconds; speech outside is not kept."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from tools.train.data.attacks.babble import CYRILLIC, CZECH, DEVANAGARI, FINNISH, LATIN, TELUGU, Alphabet
+from tools.train.data.attacks.babble import CYRILLIC, CZECH, FINNISH, LATIN, Alphabet
 from tools.train.data.attacks.debian import environment, unpack
 from tools.train.data.attacks.engine import Speech, Voice, spoken_by
 
@@ -43,8 +43,6 @@ LANGUAGES = {
     ),
     "catalan": Language(("upc_ca_ona_hts",), ("festival-ca", "festvox-ca-ona-hts"), LATIN, "iso8859-1"),
     "russian": Language(("msu_ru_nsh_clunits",), ("festvox-ru",), CYRILLIC),
-    "hindi": Language(("hindi_NSK_diphone",), ("festival-hi", "festvox-hi-nsk"), DEVANAGARI),
-    "telugu": Language(("telugu_NSK_diphone",), ("festival-te", "festvox-te-nsk"), TELUGU),
 }
 
 
