@@ -180,12 +180,21 @@ def test_an_admin_may_renew_without_a_check_and_the_credential_stays(
     verify(envelope, registration=registration, expected_nonce=NONCE, expected_rp_id=RP, allow_file=True)
 
 
-def test_the_template_of_the_model_in_use_can_be_renewed_too(
+def test_the_template_of_the_model_in_use_is_replaced_only_where_that_is_asked_for(
     config: Path, registration: object, clips: dict[str, list[Path]], tmp_path: Path
 ) -> None:
-    renewed = renew(config, clips[OWNER][8:14])
+    before = {path: path.read_bytes() for path in (tmp_path / "vault").rglob("*") if path.is_file()}
+    for files in ([], clips[OWNER][8:14]):
+        needless = renew(config, files)
+        assert needless.code is ExitCode.ACCEPTED and needless.json == {"name": "ada", "renewed": False}
+    told = voiceid("users", "renew", "ada", "--vault", tmp_path / "vault")
+    assert "nothing to renew" in told.out and "--again" in told.out
+    assert {path: path.read_bytes() for path in (tmp_path / "vault").rglob("*") if path.is_file()} == before
+
+    renewed = renew(config, clips[OWNER][8:14], "--again")
     assert renewed.code is ExitCode.ACCEPTED and renewed.json["verified"], renewed.err
     shown = voiceid("users", "show", "ada", "--vault", tmp_path / "vault", "--json").json
     assert len(shown["models"]) == 1 and len(shown["credentials"]) == 1
-    incomplete = renew(config, clips[OWNER][8:9])
+    assert {path: path.read_bytes() for path in (tmp_path / "vault").rglob("*") if path.is_file()} != before
+    incomplete = renew(config, clips[OWNER][8:9], "--again")
     assert incomplete.code is ExitCode.ENROLMENT and "not complete" in incomplete.error["message"]

@@ -94,7 +94,11 @@ def test_users_are_told_and_only_they_can_renew(upgraded: Running, clips: dict[s
         assert shown in client.call("users.list")["users"]
         assert refused(client, clips[OWNER][:1], user="ada", renew=True, replace=True).fault is Fault.INVALID_PARAMS
         assert refused(client, clips[OWNER][:1], user="nobody", renew=True).fault is Fault.UNKNOWN_USER
-    assert "event=user_renewed" in upgraded.said()
+    needless = voiceid("users", "renew", "ada", *clips[OWNER][:6], "--config", upgraded.config, "--json")
+    assert needless.code is ExitCode.ACCEPTED and needless.json == {"name": "ada", "renewed": False}
+    few = voiceid("users", "renew", "ada", clips[OWNER][6], "--again", "--config", upgraded.config)
+    assert few.code is ExitCode.ENROLMENT and "not complete" in few.err
+    assert upgraded.said().count("event=user_renewed") == 1
 
 
 def test_without_the_former_model_a_pin_or_an_admin_has_to_speak(

@@ -150,9 +150,14 @@ def renew(
         str | None,
         typer.Option(metavar="CARD", help="Card of the model that NAME was enrolled with.", show_default=False),
     ] = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Replace the template for the model in use, as for another microphone.")
+    ] = False,
     yes: Yes = False,
 ) -> None:
     """Record user NAME for the identity model in use, after a change of models. All credentials stay.
+
+    Where NAME has a template for that model already, nothing is recorded or changed, unless with --again.
 
     Nobody else may pass for NAME here: the former model has to recognise every utterance, where it can be found
     ([bold]--former-model[/], \\[models] former, or among the shipped ones). Without it the daemon asks for NAME's PIN;
@@ -167,15 +172,21 @@ def renew(
         if client is not None:
             if former_model is not None:
                 raise typer.BadParameter("a daemon runs: name the former card in [models] former, or name a --vault")
+            if not again and not client.call("users.show", user=name)["user"]["renew"]:
+                _nothing_to_renew(context, name)
+                return
             made = _renew_remotely(client, context, name, (files or [], microphone, device), yes)
             context.emit({"name": made["user"], "renewed": True, **made}, _renewed(made["user"], made["model_name"]))
             return
     settings = context.settings()
+    vault = open_vault(settings)
+    template = vault.load_template(name)
+    if not again and identity_in_use(settings) in template.models:
+        _nothing_to_renew(context, name)
+        return
     check_source(files or [], microphone, device)
     recordings = read_all(files or [])
-    vault = open_vault(settings)
     check_storing(vault)
-    template = vault.load_template(name)
     from voiceid.enrolment.renewal import find_former, save_renewal
 
     former = find_former(template, settings.models, former_model)
@@ -225,6 +236,11 @@ def _renew_remotely(
     if yes:
         return enrol_remotely(client, context, name, *source, renew=True, unverified=True)
     return enrol_remotely(client, context, name, *source, renew=True, pin=secret(f"PIN of {name}"))
+
+
+def _nothing_to_renew(context: Context, name: str) -> None:
+    text = f"nothing to renew: {name} has a template for the identity model in use; --again replaces it"
+    context.emit({"name": name, "renewed": False}, Text(text))
 
 
 def _renewed(name: str, model_name: str) -> Text:
