@@ -105,6 +105,24 @@ def test_set_key_makes_replaces_and_keeps_the_rest(tmp_path: Path) -> None:
     assert [p.name for p in path.parent.iterdir()] == ["config.toml"]
 
 
+def test_set_key_removes_one_key_and_keeps_the_rest(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text("# mine\n[models]\nguard = 'guard'  # noise\nthreads = 2\n[paths]\nvault = '/v'\n")
+    set_key(path, "models", "guard", None)
+    assert path.read_text() == "# mine\n[models]\nthreads = 2\n[paths]\nvault = '/v'\n"
+    set_key(path, "quality", "guard", None)
+    assert path.read_text() == "# mine\n[models]\nthreads = 2\n[paths]\nvault = '/v'\n"
+
+
+@pytest.mark.parametrize("text", ["models.guard = 'x'\n", "models = {guard = 'x'}\n", '[models]\nguard = """\nx"""\n'])
+def test_set_key_leaves_a_file_alone_whose_key_it_cannot_remove(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text(text)
+    with pytest.raises(SettingsError, match="remove there: guard"):
+        set_key(path, "models", "guard", None)
+    assert path.read_text() == text
+
+
 @pytest.mark.parametrize("text", ["models.threads = 2\n", "models = {threads = 2}\n", "['models']\nthreads = 2\n"])
 def test_set_key_leaves_a_file_alone_that_it_would_break(tmp_path: Path, text: str) -> None:
     path = tmp_path / "config.toml"

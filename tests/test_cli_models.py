@@ -111,6 +111,32 @@ def test_use_of_the_model_in_use_says_that_nothing_changes_and_writes_nothing(mo
     assert again.json["changed"] is True and load_settings(config).models.identity == "identity-pi"
 
 
+def test_reset_is_the_way_back_from_the_guard_and_from_another_card(models: Path, tmp_path: Path) -> None:
+    config = tmp_path / "config.toml"
+    options = ("--config", config, "--json")
+    needless = voiceid("models", "reset", "guard", *options)
+    assert needless.code is ExitCode.ACCEPTED and needless.json["changed"] is False and not config.exists()
+    config.write_text("# mine\n[models]\nthreads = 2\n")
+    assert voiceid("models", "use", "guard", *options).json["changed"] and load_settings(config).models.guard == "guard"
+    assert voiceid("models", "reset", "guard", *options).json["changed"] is True
+    assert config.read_text() == "# mine\n[models]\nthreads = 2\n"
+
+    config.write_text("[models]\nidentity = '/gone/card.json'\n")
+    back = voiceid("models", "reset", "identity", "--config", config)
+    assert back.code is ExitCode.ACCEPTED and "identity: identity-pi" in back.out and "users renew" in back.err
+    assert load_settings(config).models.identity == "identity-pi"
+    assert "nothing changes" in voiceid("models", "reset", "identity", "--config", config).out
+    assert voiceid("models", "reset", "threads", "--config", config).code is ExitCode.USAGE
+
+
+def test_reset_refuses_a_shipped_card_that_does_not_verify(models: Path, tmp_path: Path) -> None:
+    config = tmp_path / "config.toml"
+    config.write_text("[models]\nliveness = '/gone/card.json'\n")
+    edit(models / "liveness.json", sha256="0" * 64)
+    assert voiceid("models", "reset", "liveness", "--config", config).code is ExitCode.MODEL
+    assert load_settings(config).models.liveness == "/gone/card.json"
+
+
 def test_use_refuses_what_does_not_verify(models: Path, tmp_path: Path) -> None:
     config = tmp_path / "config.toml"
     edit(models / "liveness.json", sha256="0" * 64)

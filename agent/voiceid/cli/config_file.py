@@ -14,8 +14,8 @@ from voiceid.output_file import write_file
 from voiceid.settings import Settings
 
 
-def set_key(path: Path, section: str, key: str, value: str) -> None:
-    """Set ``key`` in ``[section]`` of the TOML file at ``path``; comments and order stay.
+def set_key(path: Path, section: str, key: str, value: str | None) -> None:
+    """Set ``key`` in ``[section]`` of the TOML file at ``path``, or remove it (None); comments and order stay.
 
     A missing file is made, for all to read: a service of another user may need it, and it holds no secret.
 
@@ -24,27 +24,32 @@ def set_key(path: Path, section: str, key: str, value: str) -> None:
         SettingsError: it has the section in a form that is not understood here; it is as before then.
     """
     lines = path.read_text("utf-8").splitlines() if path.exists() else []
-    line = f"{key} = {json.dumps(value, ensure_ascii=False)}"
+    new = [] if value is None else [f"{key} = {json.dumps(value, ensure_ascii=False)}"]
     headers = [number for number, text in enumerate(lines) if re.match(r"\s*\[", text)]
     start = next((n for n in headers if re.match(rf"\s*\[\s*{section}\s*\]", lines[n])), None)
     if start is None:
-        lines += [*([""] if lines else []), f"[{section}]", line]
+        lines += [*([""] if lines else []), f"[{section}]", *new] if new else []
     else:
         end = next((number for number in headers if number > start), len(lines))
         old = next((n for n in range(start + 1, end) if re.match(rf"\s*{key}\s*=", lines[n])), None)
-        if old is None:
-            lines.insert(start + 1, line)
-        else:
-            lines[old] = line
+        lines[start + 1 if old is None else old : start + 1 if old is None else old + 1] = new
     text = "\n".join(lines) + "\n"
-    try:
-        tomllib.loads(text)
-    except tomllib.TOMLDecodeError:
-        advice = f"it writes [{section}] in a way that only you can edit; set there: {line}"
-        raise SettingsError(f"{path}: left as it was: {advice}") from None
+    if not _holds(text, section, key, value):
+        change = f"set there: {new[0]}" if new else f"remove there: {key}"
+        advice = f"it writes [{section}] in a way that only you can edit; {change}"
+        raise SettingsError(f"{path}: left as it was: {advice}")
     for folder in (folder for folder in reversed(path.parents) if not folder.exists()):
         folder.mkdir(mode=0o755)
     write_file(path, text.encode(), mode=0o644)
+
+
+def _holds(text: str, section: str, key: str, value: str | None) -> bool:
+    """Whether the TOML ``text`` gives ``key`` of ``section`` the ``value``, None standing for no such key."""
+    try:
+        found: Any = tomllib.loads(text).get(section, {}).get(key)
+    except tomllib.TOMLDecodeError:
+        return False
+    return bool(found == value)
 
 
 def to_toml(settings: Settings) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.table import Table
@@ -110,6 +110,8 @@ def use(
 ) -> None:
     """Let CARD fill its role from now on, after verifying it; this edits the configuration file.
 
+    [bold]voiceid models reset ROLE[/] is the way back.
+
     Example:
 
     voiceid models use ~/models/spoofing-aasist-l.json
@@ -137,12 +139,48 @@ def use(
     shipped = path.parent == shipped_folder().resolve()
     set_key(config, "models", found.role, path.stem if shipped else str(path))
     load_settings(config)
-    if found.role == "identity":
-        warn("users enrolled with another identity model must speak again: 'voiceid users renew' keeps credentials")
+    _warn_of_templates(found.role)
     context.emit(
         {**facts, "changed": True},
         Text(f"{found.role}: {found.name} {found.version} (in {config})"),
     )
+
+
+@app.command()
+def reset(
+    ctx: typer.Context,
+    role: Annotated[
+        Literal["identity", "spoofing", "liveness", "fusion", "units", "resynthesis", "guard"],
+        typer.Argument(metavar="ROLE", help="As [bold]models list[/] names it.", show_default=False),
+    ],
+) -> None:
+    """Let ROLE be filled as by default again: by a shipped card, the guard by none. This edits the configuration file.
+
+    Example:
+
+    voiceid models reset guard
+    """
+    context = context_of(ctx)
+    from voiceid.models.store import find_model
+
+    config = context.config or default_config_path()
+    chosen = getattr(context.settings().models, role) if config.exists() else None
+    default: str | None = getattr(ModelSettings(), role)
+    if default is not None:
+        find_model(default, role)
+    changed = chosen not in (None, default)
+    if changed:
+        set_key(config, "models", role, None)
+        load_settings(config)
+        _warn_of_templates(role)
+    outcome = f"{role}: {default or 'none'}" + (f" (in {config})" if changed else " by default; nothing changes")
+    context.emit({"role": role, "name": default, "config": config, "changed": changed}, Text(outcome))
+
+
+def _warn_of_templates(role: str) -> None:
+    """Say what a change of the model for ``role`` means for the users."""
+    if role == "identity":
+        warn("users enrolled with another identity model must speak again: 'voiceid users renew' keeps credentials")
 
 
 def _fit_together(settings: Settings) -> dict[str, object]:
