@@ -6,6 +6,7 @@ import os
 import stat
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -57,6 +58,15 @@ def test_an_utterance_that_was_not_scored_can_be_drawn(tmp_path: Path, utterance
     silent = Decision(Outcome.INCONCLUSIVE, ("too little speech",), utterance.quality)
     plot_decision(path, utterance=utterance, decision=silent, units=np.zeros(0, np.int16), codebook=50, title=title)
     assert matplotlib_image.imread(path).std() > 0
+
+
+def test_a_long_heading_stays_inside_the_picture(tmp_path: Path, utterance: Utterance) -> None:
+    path = tmp_path / "long.png"
+    many = replace(decision(utterance, 1.0), reasons=("not the enrolled speaker: identity -13.41 is below +2.54",) * 5)
+    title = f"{'from-the-kitchen-' * 10}.wav as {'M' * 64}"
+    plot_decision(path, utterance=utterance, decision=many, units=np.zeros(9, np.int16), codebook=50, title=title)
+    picture = matplotlib_image.imread(path)[:, :, :3]
+    assert (picture[:, :2] == 1).all() and (picture[:, -2:] == 1).all()
 
 
 def test_without_matplotlib_the_extra_is_named() -> None:

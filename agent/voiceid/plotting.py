@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from voiceid.types import SAMPLE_RATE, Decision, Evidence, Utterance
 UNIT_RATE = 100
 """Units a second."""
 MEL_HZ = (0, 1000, 2000, 4000, 8000)
+LINE = 120
+"""Characters of the heading that fit beside each other."""
 JUDGES = {"identity": "tab:blue", "spoofing": "tab:red", "guard": "tab:purple"}
 
 
@@ -46,9 +49,7 @@ def plot_decision(
 
     figure = Figure(figsize=(11, 9), layout="constrained")
     axes = figure.subplots(4, 1, sharex=True, height_ratios=(2, 3, 3, 2))
-    text = f"{title}: {decision.outcome.value.replace('_', ' ')}\n{'; '.join(decision.reasons)}"
-    readable = text.encode("utf-8", "replace").decode()  # a file name may hold anything, dollars and stray bytes too
-    figure.suptitle(readable, fontsize=10, parse_math=False)
+    figure.suptitle(_heading(title, decision), fontsize=10, parse_math=False)
     _waveform(axes[0], utterance)
     _spectrogram(axes[1], utterance)
     _segments(axes[2], decision)
@@ -58,6 +59,13 @@ def plot_decision(
     picture = io.BytesIO()
     figure.savefig(picture, format=path.suffix[1:].lower(), dpi=110)
     write_file(path, picture.getvalue())
+
+
+def _heading(title: str, decision: Decision) -> str:
+    """Title and outcome, then each reason, in lines that the picture is wide enough for."""
+    readable = title.encode("utf-8", "replace").decode()  # a file name may hold anything, stray bytes too
+    paragraphs = (f"{readable}: {decision.outcome.value.replace('_', ' ')}", *decision.reasons)
+    return "\n".join(line for paragraph in paragraphs for line in textwrap.wrap(paragraph, LINE))
 
 
 def _waveform(axis: Any, utterance: Utterance) -> None:
