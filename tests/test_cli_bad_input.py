@@ -16,7 +16,7 @@ import soundfile
 import soxr
 
 from tests.cli_helpers import need_shipped_models, voiceid, write_nan, write_sparse_hour
-from tests.vault_helpers import NONCE, RP, accepted, make_template
+from tests.vault_helpers import NONCE, RP, accepted, damage, make_template
 from voiceid.audio import read_waveform
 from voiceid.cli.exit_codes import ExitCode
 from voiceid.credentials.authenticator import Authenticator
@@ -174,7 +174,7 @@ def test_a_vault_of_a_newer_version(vault: Path) -> None:
 
 def test_a_damaged_record_is_told_and_can_be_deleted(vault: Path) -> None:
     template = next(vault.glob("users/*/template"))
-    template.write_bytes(template.read_bytes()[:-1] + b"\0")
+    damage(template)
     listed = voiceid("users", "list", "--vault", vault, "--json")
     assert listed.code is ExitCode.ACCEPTED and listed.json == [] and "damaged" in listed.err
     assert voiceid("users", "show", "ada", "--vault", vault).code is ExitCode.VAULT
@@ -189,7 +189,7 @@ def test_a_damaged_credential_is_told_with_the_command_that_removes_it(vault: Pa
     for party in (RP, "bank.example.org"):
         authenticator.register("ada", rp_id=party, challenge=NONCE, decision=accepted("ada"))
     path = next(vault.glob("users/*/credential-*"))
-    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    damage(path)
     options = ("--vault", vault, "--json")
     listed = voiceid("credentials", "list", *options)
     assert listed.code is ExitCode.ACCEPTED and len(listed.json) == 1

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.vault_helpers import DEVICE_KEY, make_template
+from tests.vault_helpers import DEVICE_KEY, damage, make_template
 from voiceid.enrolment.vault import Vault
 from voiceid.errors import PinError, UnknownUserError, VaultError
 from voiceid.service.boot_clock import BootClock, Moment
@@ -220,7 +220,7 @@ def test_the_boot_clock_moves_forward_within_one_boot():
 def test_a_damaged_state_locks_and_says_what_to_do(lockout, vault, clock):
     fail(lockout, clock, 1)
     path = lockout_file(vault)
-    path.write_bytes(path.read_bytes()[:-1] + b"\0")
+    damage(path)
     report = lockout.report(NAME)
     assert report.locked and report.disabled and "voiceid lockout reset" in report.problem
     with pytest.raises(VaultError, match="lockout reset"):

@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from tests.vault_helpers import DEVICE_KEY, OTHER_KEY, make_matching, make_template
+from tests.vault_helpers import DEVICE_KEY, OTHER_KEY, damage, make_matching, make_template
 from voiceid import cbor
 from voiceid.credentials.credential import Credential
 from voiceid.credentials.keys import Purpose, create_device_key
@@ -223,7 +223,7 @@ def test_a_damaged_credential_hides_nobody_and_can_be_removed(vault, kind):
         vault.save_credential("Ada", credential)
     assert vault.damaged_credentials("Ada") == vault.delete_damaged_credentials("Ada") == 0
     path = next(vault.folder.glob(f"users/*/{kind}-*"))
-    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    damage(path)
     (ada,) = vault.list_users()
     assert ada == vault.show_user("ada") and (ada.name, ada.credential_count) == ("Ada", 2)
     (problem,) = vault.problems()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import numpy as np
 
@@ -41,6 +42,12 @@ IDENTITY = Card(
     command="",
     licence="MIT",
 )
+
+
+def damage(path: Path) -> None:
+    """Change the last byte of the record at ``path``."""
+    data = path.read_bytes()
+    path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
 
 
 def make_template(name="Ada", *, seed=0, count=3, dimension=64, **fields):
