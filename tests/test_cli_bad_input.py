@@ -359,7 +359,8 @@ REQUEST = ("ada", "--relying-party", RP, "--challenge", "A" * 32)
         (("credentials", "register", *REQUEST, "--relying-party", "Shop"), ExitCode.CREDENTIAL),
         (("credentials", "register", *REQUEST, "--user-handle", "A" * 100), ExitCode.CREDENTIAL),
         (("credentials", "register", *REQUEST, "-o", "/no/where"), ExitCode.SYSTEM),
-        (("credentials", "register", *REQUEST), ExitCode.MODEL),
+        (("credentials", "register", *REQUEST), ExitCode.CREDENTIAL),
+        (("credentials", "register", *REQUEST, "--another"), ExitCode.MODEL),
     ],
 )
 def test_a_request_is_checked_before_models_are_loaded(

@@ -193,7 +193,33 @@ def test_a_stranger_gets_no_envelope(vault: Path, accepted: Path, stranger: Path
     refused = voiceid("authenticate", "ada", stranger, *common, "-o", tmp_path / "envelope", "--json")
     assert 10 <= refused.code < 20 and refused.json["output"] is None
     assert not (tmp_path / "envelope").exists()
-    assert voiceid("credentials", "register", "ada", stranger, *common, "--json").code == refused.code
+    again = ("credentials", "register", "ada", stranger, *common, "--another", "--json")
+    assert voiceid(*again).code == refused.code
+
+
+def test_a_second_credential_and_a_file_that_is_there_have_to_be_asked_for(
+    vault: Path, accepted: Path, tmp_path: Path
+) -> None:
+    party, output = "twice.example.org", tmp_path / "ada.json"
+    asked = ("--relying-party", party, "--challenge", CHALLENGE, "-o", output, "--vault", vault, "--json")
+    register = ("credentials", "register", "ada", accepted, *asked)
+    assert voiceid(*register).code is ExitCode.ACCEPTED
+    written = output.read_bytes()
+    kept = voiceid(*register, "--another")
+    assert kept.code is ExitCode.USAGE and f"{output} exists already" in kept.error["message"]
+    refused = voiceid(*register, "--overwrite")
+    assert refused.code is ExitCode.CREDENTIAL and "--another" in refused.error["message"]
+    listed = voiceid("credentials", "list", "ada", "--vault", vault, "--json").json
+    (first,) = (row["credential_id"] for row in listed if row["relying_party"] == party)
+    assert first[:24] in refused.error["message"] and output.read_bytes() == written
+
+    second = voiceid(*register, "--another", "--overwrite")
+    assert second.code is ExitCode.ACCEPTED and output.read_bytes() != written
+    listed = voiceid("credentials", "list", "ada", "--vault", vault, "--json").json
+    ids = [row["credential_id"] for row in listed if row["relying_party"] == party]
+    assert ids == [first, second.json["credential_id"]]
+    for identifier in ids:
+        voiceid("credentials", "revoke", "ada", identifier, "--yes", "--vault", vault)
 
 
 def test_units_have_the_rate_and_codebook_announced(accepted: Path) -> None:

@@ -100,6 +100,9 @@ def test_a_file_is_signed_as_a_file(enrolled: Running, command: Path) -> None:
             client.call("authenticate", **{**asked, "relying_party": "bank.example.org"})
         assert caught.value.fault is Fault.CREDENTIAL, "checked before anybody has to speak"
         (credential,) = client.call("credentials.list", user="ada")["credentials"]
+        twice = ("--relying-party", RP, "--challenge", "A" * 32, "--config", enrolled.config)
+        refused = voiceid("credentials", "register", "ada", command, *twice)
+        assert refused.code is ExitCode.CREDENTIAL and "--another" in refused.err
         client.call("credentials.revoke", user="ada", credential_id=from_base64(credential["credential_id"]))
 
 

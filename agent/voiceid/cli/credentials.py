@@ -96,10 +96,15 @@ def register(
         Path | None,
         typer.Option("-o", "--output", metavar="FILE", help="Write the registration here.", show_default=False),
     ] = None,
+    another: Annotated[
+        bool, typer.Option("--another", help="Add a credential where NAME has one at the relying party already.")
+    ] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the --output FILE if it is there.")] = False,
 ) -> ExitCode:
     """Register user NAME at a relying party: verify the voice, derive a key and write the WebAuthn registration.
 
-    The registration (JSON) goes to the relying party, which checks it with any WebAuthn library.
+    The registration (JSON) goes to the relying party, which checks it with any WebAuthn library. With --another the
+    new credential is the one that [bold]voiceid authenticate[/] uses from then on; the old ones stay.
 
     Example:
 
@@ -110,9 +115,13 @@ def register(
     handle = None if user_handle is None else decode_bytes(user_handle, "--user-handle")
     if output is not None:
         check_output(output, context, recording=file)
+        if output.is_file() and not overwrite:
+            raise typer.BadParameter(f"{output} exists already; --overwrite replaces it")
     with daemon(context) as client:
         if client is not None:
             refuse_device(device)
+            if not another:
+                _refuse_another(client.call("credentials.list", user=name)["credentials"], name, relying_party)
             audio = hand_over(client, read_source(file, microphone))
             asked = {"user": name, "relying_party": relying_party, "challenge": nonce, "user_handle": handle}
             result = client.call("credentials.register", hear, **asked, audio=audio)
@@ -124,6 +133,8 @@ def register(
 
     authenticator = Authenticator(vault, key)
     authenticator.check_registration(name, rp_id=relying_party, challenge=nonce, user_handle=handle)
+    if not another:
+        _refuse_another([plain(c.facts(name)) for c in vault.credentials(name)], name, relying_party)
     template = vault.load_template(name)
     pipeline = load_pipeline(settings)
     waveform = listen()
@@ -182,6 +193,21 @@ def revoke(
             identifier = decode_bytes(found["credential_id"], "CREDENTIAL")
             facts = plain(vault.delete_credential(name, identifier).facts(name))
     context.emit(facts, Text(f"revoked a credential of {name} at {facts['relying_party']}"))
+
+
+def _refuse_another(credentials: list[dict[str, Any]], name: str, relying_party: str) -> None:
+    """Insist on no credential of ``name`` at ``relying_party`` among ``credentials``.
+
+    Raises:
+        CredentialError: there is one.
+    """
+    there = [credential for credential in credentials if credential["relying_party"] == relying_party]
+    if there:
+        shown = ", ".join(f"{c['credential_id'][:24]}... since {show_moment(c['created'])}" for c in there)
+        raise CredentialError(
+            f"{name!r} is registered at {relying_party} already ({shown}); --another adds a credential, and "
+            f"'voiceid credentials revoke {name} ID' ends one"
+        )
 
 
 def _find(credentials: list[dict[str, Any]], name: str, wanted: str) -> dict[str, Any]:
