@@ -84,7 +84,7 @@ def test_units_of_another_codebook_are_refused(model: Path, tmp_path: Path) -> N
     file = units_file(tmp_path, "brew a mocha", codebook_hash="11" * 32)
     ran = voiceid("understand", file, "--grammar", "coffee", "--model", model, "--json")
     assert ran.code is ExitCode.CODEBOOK and ran.error["type"] == "CodebookError"
-    assert "train a recogniser for these" in ran.error["message"]
+    assert "train a model on these" in ran.error["message"]
 
 
 @pytest.mark.parametrize(

@@ -93,10 +93,17 @@ def test_unknown_codebook_and_two_dimensions_are_refused(tokenizer):
         tokenizer.encode(np.zeros((1, 1600), np.float32))
 
 
-@pytest.mark.parametrize("change", [{"block_frames": 7}, {"identity": "abc"}, {"lookahead_frames": None}])
-def test_a_card_that_does_not_fit_is_refused(model, change):
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"block_frames": 7}, "states differ from its block_frames"),
+        ({"identity": "abc"}, "card 'units': parameters: identity is 'abc'; it must be a SHA-256"),
+        ({"lookahead_frames": None}, "lookahead_frames is None; expected int"),
+    ],
+)
+def test_a_card_that_does_not_fit_is_refused(model, change, message):
     altered = replace(model, card=replace(model.card, parameters={**model.card.parameters, **change}))
-    with pytest.raises(ModelError, match="units"):
+    with pytest.raises(ModelError, match=message):
         Tokenizer(altered)
 
 

@@ -140,8 +140,8 @@ def test_the_recogniser_reads_units_and_refuses_those_of_another_codebook(tmp_pa
     ("change", "message"),
     [
         ({"role": "units"}, "a card for units, but it is set for words"),
-        ({"parameters": {"codebook": 50}}, "not a words card"),
-        ({"parameters": {"codebook": 50, "codebook_hash": "xyz"}}, "not a words card"),
+        ({"parameters": {"codebook": 50}}, "parameters: missing key 'codebook_hash'"),
+        ({"parameters": {"codebook": 50, "codebook_hash": "xyz"}}, "codebook_hash is 'xyz'; it must be a SHA-256"),
         ({"calibration": None}, "needs the input units, the output letters and a calibration"),
         ({"sha256": "0" * 64}, "differs from the card"),
     ],

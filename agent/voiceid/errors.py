@@ -89,4 +89,4 @@ class GrammarError(VoiceIdError):
 
 
 class CodebookError(VoiceIdError):
-    """Units of another codebook than the recogniser was trained for."""
+    """Units of another codebook than the model was trained on that is to take them."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 import reprlib
 import types
 import typing
@@ -33,6 +34,15 @@ class Named:
     def problem(self, value: str) -> str | None:
         """What is wrong with ``value``, None if nothing is."""
         return None if value.strip() and "\0" not in value else "must not be empty or hold a NUL character"
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """Annotates a text that is a SHA-256."""
+
+    def problem(self, value: str) -> str | None:
+        """What is wrong with ``value``, None if nothing is."""
+        return None if re.fullmatch("[0-9a-f]{64}", value) else "must be a SHA-256 in hexadecimal"
 
 
 def from_table(cls: type[T], table: Any, *, where: str, error: type[Exception]) -> T:

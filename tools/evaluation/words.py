@@ -155,7 +155,8 @@ def _both(posteriors: Floats, decoder: Decoder, recogniser: Recogniser) -> tuple
 
 def _from_units(recogniser: Recogniser, units_card: str) -> Callable[[Samples], Floats]:
     tokenizer = Tokenizer(find_model(units_card, "units"))
-    profile, codebook = PrivacyProfile(recogniser.codebook), recogniser.codebook
+    codebook = recogniser.pin.codebook
+    profile = PrivacyProfile(codebook)
 
     def hear(samples: Samples) -> Floats:
         units = profile.apply(tokenizer.encode(samples, codebook).tolist())

@@ -25,7 +25,7 @@ def measure(units: str, resynthesis: str, split: str, count: int, seed: int, rec
 
     tokenizer = Tokenizer(find_model(units, "units"))
     resynthesizer = Resynthesizer(find_model(resynthesis, "resynthesis"))
-    resynthesizer.check(tokenizer, resynthesizer.codebook)
+    resynthesizer.check(tokenizer)
     hear = load_recogniser(recogniser)
     items = transcribed_items(split)  # type: ignore[arg-type]
     chosen = [items[i] for i in np.random.default_rng(seed).permutation(len(items))[:count]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.text import Text
@@ -14,6 +14,10 @@ from voiceid.cli.output_path import check_output
 from voiceid.errors import NoSpeechError
 from voiceid.output_file import write_file
 
+if TYPE_CHECKING:
+    from voiceid.settings import ModelSettings
+    from voiceid.units.resynthesis import Resynthesizer
+
 app = command_app()
 
 
@@ -23,7 +27,12 @@ def units(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Recording: WAV, FLAC, OGG or MP3.", show_default=False)],
     codebook: Annotated[Literal["50", "100", "200"], typer.Option(help="Number of different units.")] = "100",
     resynthesize: Annotated[
-        Path | None, typer.Option(metavar="OUT", help="Write the units as speech in one fixed voice to a WAV file.")
+        Path | None,
+        typer.Option(
+            metavar="OUT",
+            help="Write the units as speech in one fixed voice to a WAV file; takes the --codebook of its model.",
+            show_default=False,
+        ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Take also what is no usable speech, as silence.")] = False,
 ) -> None:
@@ -41,8 +50,10 @@ def units(
     """
     context = context_of(ctx)
     settings = context.settings()
+    voice = None
     if resynthesize:
         check_output(resynthesize, context, recording=file)
+        voice = _voice(settings.models, int(codebook))
     with progress("tokenising"):
         from voiceid.audio import prepare, read_waveform
         from voiceid.audio.files import to_wav
@@ -57,12 +68,8 @@ def units(
             raise NoSpeechError(f"{file}: no usable speech ({faults}); --force gives units all the same")
         tokenizer = Tokenizer(find_model(settings.models.units, "units"), threads=settings.models.threads)
         found = tokenizer.encode(utterance.samples, codebook=int(codebook))
-        if resynthesize:
-            from voiceid.units.resynthesis import Resynthesizer
-
-            model = find_model(settings.models.resynthesis, "resynthesis")
-            voice = Resynthesizer(model, threads=settings.models.threads)
-            voice.check(tokenizer, int(codebook))
+        if resynthesize and voice:
+            voice.check(tokenizer)
             write_file(resynthesize, to_wav(voice(found)))
     merged, durations = merge_runs(found.tolist())
     rate = bits_per_second(UnitSequence(int(codebook), merged, merged=True), utterance.seconds)
@@ -83,3 +90,16 @@ def units(
     if not context.json:
         summary = f"{len(found)} units in {utterance.seconds:.1f} s; {len(merged)} with runs merged, {rate:.0f} bit/s"
         stderr().print(summary + (f"; resynthesized to {resynthesize}" if resynthesize else ""), style="dim")
+
+
+def _voice(models: ModelSettings, codebook: int) -> Resynthesizer:
+    from voiceid.models.store import find_model
+    from voiceid.units.resynthesis import Resynthesizer
+
+    voice = Resynthesizer(find_model(models.resynthesis, "resynthesis"), threads=models.threads)
+    if voice.codebook != codebook:
+        raise typer.BadParameter(
+            f"--resynthesize speaks units of codebook {voice.codebook}, not {codebook}: give --codebook "
+            f"{voice.codebook}, or choose a model for codebook {codebook} with [models] resynthesis"
+        )
+    return voice

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from voiceid.errors import ModelError
 from voiceid.regular_file import read_regular
@@ -25,6 +25,7 @@ The role words is a service provider's, see :mod:`voiceid.understanding`.
 """
 OPERATING_POINTS = ("convenience", "balanced", "strict")
 Dimension = int | str
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +108,16 @@ class Card:
                 f"card {self.name!r} has no threshold for operating point {operating_point!r}; "
                 f"it has {', '.join(sorted(self.thresholds)) or 'none'}"
             ) from None
+
+    def parameters_as(self, cls: type[T]) -> T:
+        """The parameters that dataclass ``cls`` has fields for; whatever else the card states is left alone.
+
+        Raises:
+            ModelError: one is missing, or of another type or range.
+        """
+        named = {f.name for f in fields(cls)}  # type: ignore[arg-type]
+        table = {name: value for name, value in self.parameters.items() if name in named}
+        return from_table(cls, table, where=f"card {self.name!r}: parameters", error=ModelError)
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n"

@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from voiceid.errors import CodebookError, EnvelopeError, ModelError
+from voiceid.errors import EnvelopeError, ModelError
 from voiceid.models.card import Calibration
 from voiceid.models.session import Session
 from voiceid.models.store import VerifiedModel, find_model
 from voiceid.understanding.alphabet import LABELS
+from voiceid.units.codebook import CodebookPin
 from voiceid.units.packing import UnitSequence, merge_runs
 
 Floats = NDArray[np.float32]
@@ -21,8 +22,8 @@ MOST_UNITS = 3000
 class Recogniser:
     """The words role.
 
-    Card parameters: ``codebook`` and ``codebook_hash`` (hex), the units that it was trained on. The card's calibration
-    and thresholds say how well a grammar must explain an utterance, see :mod:`voiceid.understanding.understand`.
+    The card's parameters are a :class:`CodebookPin`. Its calibration and thresholds say how well a grammar must explain
+    an utterance, see :mod:`voiceid.understanding.understand`.
     """
 
     def __init__(self, model: VerifiedModel, *, threads: int = 1) -> None:
@@ -33,12 +34,9 @@ class Recogniser:
         """
         self._session = Session(model, threads=threads)
         self.card = card = model.card
-        try:
-            self.codebook = int(card.parameters["codebook"])
-            self.codebook_hash = bytes.fromhex(card.parameters["codebook_hash"])
-            fits = card.inputs["units"] == [1, "time"] and card.outputs["letters"][2] == LABELS
-        except (KeyError, TypeError, ValueError, IndexError) as error:
-            raise ModelError(f"card {card.name!r} is not a words card: {error}") from error
+        self.pin = card.parameters_as(CodebookPin)
+        takes, gives = card.inputs.get("units"), card.outputs.get("letters", [])
+        fits = takes == [1, "time"] and gives[2:3] == [LABELS]
         if not fits or card.calibration is None:
             raise ModelError(f"card {card.name!r}: needs the input units, the output letters and a calibration")
         self.calibration: Calibration = card.calibration
@@ -54,12 +52,7 @@ class Recogniser:
             CodebookError: the units are of another codebook than the recogniser's.
             EnvelopeError: they are more than :data:`MOST_UNITS`.
         """
-        if codebook_hash != self.codebook_hash or units.codebook != self.codebook:
-            raise CodebookError(
-                f"units of codebook {units.codebook} with hash {codebook_hash.hex()[:16]}..., but recogniser "
-                f"{self.card.name!r} was trained on codebook {self.codebook} with hash {self.codebook_hash.hex()[:16]}"
-                "...: ask for units of that codebook, or train a recogniser for these"
-            )
+        self.pin.check(units.codebook, codebook_hash, model=self.card.name)
         if len(units.units) > MOST_UNITS:
             raise EnvelopeError(f"{len(units.units)} units; at most {MOST_UNITS}, half a minute, are understood")
         merged = np.array([merge_runs(units.units)[0]], np.int64)

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
+from typing import Annotated
+
+from voiceid.errors import CodebookError
+from voiceid.tables import Digest
 
 CODEBOOKS = (50, 100, 200)
 """Numbers of units to choose from."""
@@ -26,3 +31,24 @@ def codebook_hash(identity: str, codebook: int) -> bytes:
     if codebook not in CODEBOOKS:
         raise ValueError(f"codebook {codebook!r}; use one of {', '.join(map(str, CODEBOOKS))}")
     return hashlib.sha256(VERSION + b"|" + codebook.to_bytes(2, "big") + digest).digest()
+
+
+@dataclass(frozen=True, slots=True)
+class CodebookPin:
+    """The units that a model was trained on, as parameters of its card."""
+
+    codebook: int
+    codebook_hash: Annotated[str, Digest()]
+
+    def check(self, codebook: int, pinned: bytes, *, model: str) -> None:
+        """Refuse units of ``codebook`` whose hash is ``pinned`` where the card ``model`` would take them for others.
+
+        Raises:
+            CodebookError: they are not those that it was trained on.
+        """
+        if (codebook, pinned.hex()) != (self.codebook, self.codebook_hash):
+            raise CodebookError(
+                f"units of codebook {codebook} with hash {pinned.hex()[:16]}..., but {model!r} was trained on codebook "
+                f"{self.codebook} with hash {self.codebook_hash[:16]}...: give it units of that codebook, or train a "
+                "model on these"
+            )

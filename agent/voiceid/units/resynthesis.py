@@ -6,6 +6,8 @@ constant, because units carry none. The model is no part of the pipeline and is 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,18 +16,28 @@ from voiceid.errors import ModelError
 from voiceid.models.session import Session
 from voiceid.models.store import VerifiedModel
 from voiceid.types import SAMPLE_RATE, Samples
+from voiceid.units.codebook import CodebookPin
 from voiceid.units.tokenizer import HOP, Tokenizer, Units
 
 WINDOW = 512
 Matrix = NDArray[np.float32]
 
 
+@dataclass(frozen=True, slots=True)
+class ResynthesisParameters(CodebookPin):
+    """Parameters of the card: the units that are taken, and the voice."""
+
+    pitch: float
+    """Hz."""
+    voiced_below: float
+    """Hz, above which all is noise."""
+
+
 class Resynthesizer:
     """The resynthesis role.
 
     The graph takes ``units`` (1, T) and gives ``gain`` (1, T, 257), the amplitude of a source of power one in each bin,
-    and ``voicing`` (1, T) in [0, 1]. Card parameters: ``codebook`` and ``codebook_hash`` (hex) say which units are
-    taken, ``pitch`` (Hz) and ``voiced_below`` (Hz, above which all is noise) describe the voice.
+    and ``voicing`` (1, T) in [0, 1]. For the card's parameters see :class:`ResynthesisParameters`.
     """
 
     def __init__(self, model: VerifiedModel, *, threads: int = 1) -> None:
@@ -36,29 +48,22 @@ class Resynthesizer:
         """
         self._session = Session(model, threads=threads)
         self.card = model.card
-        try:
-            self.codebook = int(self.card.parameters["codebook"])
-            self._hash = bytes.fromhex(self.card.parameters["codebook_hash"])
-            self._pitch = float(self.card.parameters["pitch"])
-            self._voiced_below = float(self.card.parameters["voiced_below"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise ModelError(f"card {self.card.name!r} is not a resynthesis card: {error}") from error
+        self.parameters = self.card.parameters_as(ResynthesisParameters)
         if set(self.card.inputs) != {"units"} or set(self.card.outputs) != {"gain", "voicing"}:
             raise ModelError(f"card {self.card.name!r}: resynthesis turns 'units' into 'gain' and 'voicing'")
 
-    def check(self, tokenizer: Tokenizer, codebook: int) -> None:
-        """Refuse units that would be taken for others.
+    @property
+    def codebook(self) -> int:
+        """Number of different units that it takes."""
+        return self.parameters.codebook
+
+    def check(self, tokenizer: Tokenizer) -> None:
+        """Refuse ``tokenizer``'s units where they would be taken for others.
 
         Raises:
-            ModelError: this model was made for another codebook than ``codebook`` of ``tokenizer``.
+            CodebookError: this model was made for other units.
         """
-        if codebook != self.codebook:
-            raise ModelError(f"card {self.card.name!r} takes units of codebook {self.codebook}, not {codebook}")
-        if tokenizer.codebook_hash(codebook) != self._hash:
-            raise ModelError(
-                f"card {self.card.name!r} was made for other units than those of card {tokenizer.card.name!r} "
-                f"{tokenizer.card.version}; use the resynthesis card that came with it"
-            )
+        self.parameters.check(self.codebook, tokenizer.codebook_hash(self.codebook), model=self.card.name)
 
     def __call__(self, units: Units) -> Samples:
         """Speech of ``units``, one a frame of 10 ms: (T,) to float32 (160 T,) at the level policy."""
@@ -72,11 +77,11 @@ class Resynthesizer:
         hann = np.hanning(WINDOW + 1)[:-1].astype(np.float32)
         total = length + 2 * margin
         pulses = np.zeros(total, np.float32)
-        period = SAMPLE_RATE / self._pitch
+        period = SAMPLE_RATE / self.parameters.pitch
         pulses[np.arange(0, total, period).astype(np.int64)] = np.sqrt(period)
         noise = np.random.default_rng(0).standard_normal(total).astype(np.float32)
         hertz = np.fft.rfftfreq(WINDOW, 1 / SAMPLE_RATE)
-        share = voicing[:, None] / (1 + np.exp((hertz - self._voiced_below) / 400))
+        share = voicing[:, None] / (1 + np.exp((hertz - self.parameters.voiced_below) / 400))
         spectrum = np.sqrt(share) * _spectra(pulses, hann) + np.sqrt(1 - share) * _spectra(noise, hann)
         pieces: Matrix = np.fft.irfft(spectrum * gain, WINDOW).astype(np.float32) * hann
         sound, weight = np.zeros(total, np.float32), np.zeros(total, np.float32)

@@ -9,6 +9,8 @@ after its start, and the rest of its block, have been heard. Nothing is normalis
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +18,7 @@ from numpy.typing import NDArray
 from voiceid.errors import ModelError
 from voiceid.models.session import Session
 from voiceid.models.store import VerifiedModel
+from voiceid.tables import Digest
 from voiceid.types import SAMPLE_RATE, Samples
 from voiceid.units.codebook import CODEBOOKS, codebook_hash
 
@@ -28,15 +31,25 @@ LEFT = 153
 Units = NDArray[np.int16]
 
 
+@dataclass(frozen=True, slots=True)
+class TokenizerParameters:
+    """Parameters of the card."""
+
+    block_frames: int
+    """Frames a run of the graph."""
+    lookahead_frames: int
+    """Frames of context that come before the first unit's."""
+    lookahead_seconds: float
+    """How far the samples reach that a unit may depend on, from the start of its frame."""
+    identity: Annotated[str, Digest()]
+    """Digest of the weights."""
+
+
 class Tokenizer:
     """The units role.
 
     Beside ``waveform`` the graph may take any state, such as an LSTM's ``hidden`` and ``cell``; each starts at zero and
-    comes back as an output of its name and ``_out``.
-
-    Card parameters: ``block_frames`` (frames a run of the graph), ``lookahead_frames`` (frames of context that come
-    before the first unit's), ``lookahead_seconds`` (how far the samples reach that a unit may depend on, from the start
-    of its frame), ``identity`` (hex digest of the weights).
+    comes back as an output of its name and ``_out``. For the card's parameters see :class:`TokenizerParameters`.
     """
 
     def __init__(self, model: VerifiedModel, *, threads: int = 1) -> None:
@@ -47,20 +60,12 @@ class Tokenizer:
         """
         self._session = Session(model, threads=threads)
         self.card = model.card
-        try:
-            self._block = int(self.card.parameters["block_frames"])
-            self._lookahead = int(self.card.parameters["lookahead_frames"])
-            self._lookahead_seconds = float(self.card.parameters["lookahead_seconds"])
-            self._identity = str(self.card.parameters["identity"])
-            codebook_hash(self._identity, CODEBOOKS[0])
-            self._states = {
-                name: tuple(int(size) for size in shape)
-                for name, shape in self.card.inputs.items()
-                if name != "waveform"
-            }
-            fits = self.card.inputs["waveform"] == [1, RECEPTIVE + (self._block - 1) * HOP]
-        except (KeyError, TypeError, ValueError) as error:
-            raise ModelError(f"card {self.card.name!r} is not a units card: {error}") from error
+        self._parameters = self.card.parameters_as(TokenizerParameters)
+        self._block = self._parameters.block_frames
+        shapes = {name: tuple(shape) for name, shape in self.card.inputs.items()}
+        fits = shapes.pop("waveform", None) == (1, RECEPTIVE + (self._block - 1) * HOP)
+        fits = fits and all(isinstance(size, int) for shape in shapes.values() for size in shape)
+        self._states = shapes
         outputs = {f"units_{k}" for k in CODEBOOKS} | {f"{name}_out" for name in self._states}
         if not fits or not outputs <= set(self.card.outputs):
             raise ModelError(f"card {self.card.name!r}: waveform input, units or states differ from its block_frames")
@@ -68,7 +73,7 @@ class Tokenizer:
     @property
     def lookahead_seconds(self) -> float:
         """From the start of a unit's frame to the last sample it depends on."""
-        return self._lookahead_seconds
+        return self._parameters.lookahead_seconds
 
     @property
     def block_seconds(self) -> float:
@@ -77,7 +82,7 @@ class Tokenizer:
 
     def codebook_hash(self, codebook: int) -> bytes:
         """What pins units of ``codebook`` to this model, see :func:`voiceid.units.codebook.codebook_hash`."""
-        return codebook_hash(self._identity, codebook)
+        return codebook_hash(self._parameters.identity, codebook)
 
     def encode(self, samples: Samples, codebook: int = 100) -> Units:
         """Units of one utterance: float32 (n,) at 16 kHz to int16 (n // 160,) in [0, codebook).
@@ -105,7 +110,7 @@ class Tokenizer:
         if unknown := sorted(set(codebooks) - set(CODEBOOKS)):
             raise ValueError(f"codebook {unknown[0]!r}; use one of {', '.join(map(str, CODEBOOKS))}")
         outputs = tuple(f"units_{k}" for k in codebooks)
-        return _Stream(self._session, outputs, self._block, self._lookahead, self._states)
+        return _Stream(self._session, outputs, self._block, self._parameters.lookahead_frames, self._states)
 
 
 class UnitStream:
