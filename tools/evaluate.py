@@ -38,7 +38,10 @@ def main(arguments: list[str] | None = None) -> int:
     options = options_from(parsed)
     picture: Path | None = getattr(parsed, "det", None)
     start = time.monotonic()
+    written = (options.json, picture, getattr(parsed, "page", None))
     try:
+        if options.index.resolve() in [path.resolve() for path in written if path is not None]:
+            raise EvaluationError(f"{options.index} is the index; write to another file")
         if picture is not None:
             check_matplotlib()
         result, text, account = COMMANDS[parsed.command].measure(options, parsed)

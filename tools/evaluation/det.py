@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tools.evaluation.options import EvaluationError
+from tools.output import output
 from tools.train.metrics import operating_curve
 from voiceid.plotting import check_matplotlib
 
@@ -159,8 +160,8 @@ def draw_result(path: Path, result: Mapping[str, Any]) -> None:
 
 
 def picture(text: str) -> Path:
-    """An argument that names a picture of a known kind."""
-    path = Path(text)
+    """An argument that names a picture of a known kind to draw."""
+    path = output(text)
     if path.suffix not in SUFFIXES:
         raise argparse.ArgumentTypeError(f"{text!r} does not end in {', '.join(SUFFIXES)}")
     return path

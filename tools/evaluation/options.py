@@ -7,6 +7,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from tools.output import output
+
 
 class EvaluationError(Exception):
     """A measurement that cannot be made; the message says why and what to do."""
@@ -51,7 +53,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--split", choices=("train", "dev", "test"), help="only rows of this split of the training corpus"
     )
     parser.add_argument("--card", help="measure this model card instead of the shipped one (name or path)")
-    parser.add_argument("--json", type=Path, metavar="OUT", help="write the result as one JSON object")
+    parser.add_argument("--json", type=output, metavar="OUT", help="write the result as one JSON object")
     parser.add_argument("--seed", type=int, default=0, help="seed of every random choice (default 0)")
     parser.add_argument("--limit", type=_positive, metavar="N", help="try a seeded choice of N files")
     parser.add_argument("--jobs", type=_positive, default=os.cpu_count() or 1, help="processes (default: all cores)")

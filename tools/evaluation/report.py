@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tools.evaluation.det import MIN_TRIALS, thin_curve
+from tools.output import write_text
 from tools.train import metrics
 from voiceid.models.card import Card
 
@@ -93,8 +94,7 @@ def card_summary(card: Card) -> dict[str, Any]:
 def write_json(path: Path | None, result: Mapping[str, Any]) -> None:
     """Write ``result`` (if a path is given), creating its folder."""
     if path is not None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(as_json({"schema": SCHEMA, **result}), "utf-8")
+        write_text(path, as_json({"schema": SCHEMA, **result}))
 
 
 def as_json(value: Mapping[str, Any]) -> str:

@@ -24,6 +24,7 @@ from tools.evaluation.options import EvaluationError, Options
 from tools.evaluation.parallel import Account, Work, each
 from tools.evaluation.report import percent, rate, table
 from tools.evaluation.selection import choose, limited, sentence
+from tools.output import output, write_text
 from tools.train.data.corpus import Item
 from voiceid.activation.engines import make_engine
 from voiceid.activation.wake_word import WakeWord
@@ -59,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="ENGINE=N",
         help="let a slow engine hear only N of the recordings without the word, drawn with the seed",
     )
-    parser.add_argument("--page", type=Path, metavar="OUT", help="write the result as a page (Markdown), too")
+    parser.add_argument("--page", type=output, metavar="OUT", help="write the result as a page (Markdown), too")
     parser.epilog = "All recordings of the word are measured; --limit applies to the others."
 
 
@@ -89,8 +90,7 @@ def measure(options: Options, arguments: argparse.Namespace) -> tuple[dict[str, 
     }
     text = describe(result)
     if arguments.page is not None:
-        arguments.page.parent.mkdir(parents=True, exist_ok=True)
-        arguments.page.write_text(page(result, text), "utf-8")
+        write_text(arguments.page, page(result, text))
     return result, text, account
 
 

@@ -21,6 +21,7 @@ from tools.evaluation.parallel import Account, Work, each
 from tools.evaluation.report import card_summary, rate
 from tools.evaluation.selection import limited, read_rows
 from tools.evaluation.words_page import describe, page
+from tools.output import output, write_text
 from tools.train import metrics
 from tools.train.recognizer.data import mel_of, plain
 from tools.train.recognizer.measures import word_errors
@@ -69,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--whisper", action="store_true", help="also Whisper tiny.en on the sentences")
     parser.add_argument("--read", default="ls-test-clean,vctk-yourtts-gt", help="sets of sentences")
     parser.add_argument("--orders", default="coffee", help="the grammar of the rows that name an intent")
-    parser.add_argument("--page", type=Path, metavar="OUT", help="write the result as a page (Markdown), too")
+    parser.add_argument("--page", type=output, metavar="OUT", help="write the result as a page (Markdown), too")
     parser.epilog = "--limit applies to the sentences; all commands are measured."
 
 
@@ -87,8 +88,7 @@ def measure(options: Options, arguments: argparse.Namespace) -> tuple[dict[str, 
     result["floors"] = floors(result)
     text = describe(result)
     if arguments.page is not None:
-        arguments.page.parent.mkdir(parents=True, exist_ok=True)
-        arguments.page.write_text(page(result), "utf-8")
+        write_text(arguments.page, page(result))
     return result, text, account
 
 

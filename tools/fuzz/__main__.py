@@ -17,6 +17,7 @@ from pathlib import Path
 
 from tools.evaluation.memory import cache_folder
 from tools.fuzz.target import TARGETS
+from tools.output import output, write_text
 from voiceid import __version__
 from voiceid.benchmark.machine import describe_machine
 
@@ -72,7 +73,7 @@ def main() -> int:
     parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"of {', '.join(TARGETS)}; by default all")
     parser.add_argument("--seconds", type=float, default=90, help="processor time for each (default: %(default)s)")
     parser.add_argument("--folder", type=Path, default=cache_folder() / "fuzz", help="corpus, logs and findings")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the outcome, keeping other targets' there")
+    parser.add_argument("--json", type=output, metavar="FILE", help="write the outcome, keeping other targets' there")
     arguments = parser.parse_args()
     if unknown := sorted(set(arguments.targets) - set(TARGETS)):
         parser.error(f"no target {unknown[0]!r}; there are {', '.join(TARGETS)}")
@@ -92,7 +93,7 @@ def _keep(outcome: Outcome, path: Path) -> None:
     targets = [entry for entry in former if entry["target"] != outcome.target] + [asdict(outcome)]
     machine = asdict(describe_machine())
     table = {"version": __version__, "machine": machine, "targets": sorted(targets, key=lambda t: str(t["target"]))}
-    path.write_text(json.dumps(table, indent=1) + "\n", "utf-8")
+    write_text(path, json.dumps(table, indent=1) + "\n")
 
 
 if __name__ == "__main__":

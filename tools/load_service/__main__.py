@@ -9,6 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from tools.load_service.run import LoadReport, run_load
+from tools.output import output, write_text
 from voiceid.benchmark.speech import find_speech
 from voiceid.errors import VoiceIdError
 from voiceid.settings import load_settings
@@ -20,7 +21,7 @@ def main() -> int:
     parser.add_argument("--clients", type=int, default=200, help="at once (default: %(default)s)")
     parser.add_argument("--hostile", type=float, default=0.2, help="share of them (default: %(default)s)")
     parser.add_argument("--seconds", type=float, default=60, help="how long (default: %(default)s)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the report")
+    parser.add_argument("--json", type=output, metavar="FILE", help="write the report")
     arguments = parser.parse_args()
     if arguments.clients < 2 or not 0 <= arguments.hostile <= 0.9 or arguments.seconds <= 0:
         parser.error("needs at least two clients, a share of 0 to 0.9, and some time")
@@ -36,7 +37,7 @@ def main() -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     if arguments.json:
-        arguments.json.write_text(json.dumps(asdict(report), indent=1) + "\n", "utf-8")
+        write_text(arguments.json, json.dumps(asdict(report), indent=1) + "\n")
     _show(report)
     return int(bool(report.faults))
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterable
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingClassifier
 
+from tools.output import output, write_text
 from tools.train.data.spoofing import read_shard, shard_folder
 from tools.train.metrics import bootstrap_ci, eer
 from tools.train.networks.aasist import TOP_HERTZ
@@ -79,7 +79,7 @@ def train_control(windows: Iterable[NDArray[np.int16]], labels: NDArray[np.int64
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="write the figures there")
+    parser.add_argument("--json", type=output, help="write the figures there")
     arguments = parser.parse_args()
     train, dev = (
         [read_shard(path) for path in sorted(shard_folder(split).glob("*.npy"))] for split in ("train", "dev")
@@ -106,7 +106,7 @@ def main() -> None:
     }
     print(json.dumps(figures, indent=1))
     if arguments.json:
-        arguments.json.write_text(json.dumps(figures, indent=1) + "\n", "utf-8")
+        write_text(arguments.json, json.dumps(figures, indent=1) + "\n")
 
 
 if __name__ == "__main__":

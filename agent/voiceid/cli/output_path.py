@@ -10,7 +10,7 @@ import typer
 from voiceid.cli.context import Context
 from voiceid.cli.device import key_path
 from voiceid.output_file import check_file
-from voiceid.settings import default_config_path
+from voiceid.settings import Settings, default_config_path
 
 
 def check_output(path: Path, context: Context, *, recording: Path | None = None) -> None:
@@ -20,17 +20,20 @@ def check_output(path: Path, context: Context, *, recording: Path | None = None)
         typer.BadParameter: it lies in the vault, or is the device key, the configuration, or the ``recording``.
         OSError: nothing can be written there.
     """
-    settings, target = context.settings(), _real(path)
-    taken = {
-        _real(key_path(settings)): "is the device key",
-        _real(context.config or default_config_path()): "is the configuration",
-    }
+    config = context.config or default_config_path()
+    if reason := refusal(path, context.settings(), config, recording=recording):
+        raise typer.BadParameter(reason)
+    check_file(path)
+
+
+def refusal(path: Path, settings: Settings, config: Path, *, recording: Path | None = None) -> str | None:
+    """Why nothing must be written to ``path``, None where it may: see :func:`check_output`."""
+    target = _real(path)
+    taken = {_real(key_path(settings)): "is the device key", _real(config): "is the configuration"}
     if recording is not None:
         taken[_real(recording)] = "is the recording"
     reason = taken.get(target) or ("lies in the vault" if target.is_relative_to(_real(settings.paths.vault)) else None)
-    if reason is not None:
-        raise typer.BadParameter(f"{path} {reason}; write to another file")
-    check_file(path)
+    return None if reason is None else f"{path} {reason}; write to another file"
 
 
 def _real(path: Path) -> Path:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tools.output import output
 from tools.studies.reidentification.tables import Correlation, Run, averages, correlate, read_runs, select
 from tools.studies.results import finite, write_json
 
@@ -80,7 +81,7 @@ def _false(runs: Sequence[Run]) -> dict[str, float]:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("reference", type=Path, help="folder with the study's output_vox.csv and output_mayo.csv")
-    parser.add_argument("--json", type=Path, metavar="OUT", help="write the result")
+    parser.add_argument("--json", type=output, metavar="OUT", help="write the result")
 
 
 def run(arguments: argparse.Namespace) -> int:

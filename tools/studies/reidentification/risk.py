@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from tools.output import output
 from tools.studies import cluster
 from tools.studies.errors import StudyError
 from tools.studies.reidentification import embed
@@ -99,7 +100,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--unknown", type=int, required=True, help="unknown speakers")
     parser.add_argument("--overlap", type=int, default=5, help="speakers in both (default 5)")
     parser.add_argument("--runs", type=int, default=10, help="splits, the same for all (default 10)")
-    parser.add_argument("--json", type=Path, metavar="OUT", help="write the result")
+    parser.add_argument("--json", type=output, metavar="OUT", help="write the result")
     add_plda_arguments(parser)
     embed.add_model_arguments(parser)
     cluster.add_arguments(parser)

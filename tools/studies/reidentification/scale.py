@@ -11,12 +11,12 @@ import json
 import resource
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from tqdm import tqdm
 
+from tools.output import output
 from tools.studies import cluster
 from tools.studies.errors import StudyError
 from tools.studies.reidentification import peer
@@ -139,7 +139,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--compare", type=int, nargs=2, metavar=("KNOWN", "UNKNOWN"), help="time SpeechBrain on so many"
     )
-    parser.add_argument("--json", type=Path, metavar="OUT", help="write the result")
+    parser.add_argument("--json", type=output, metavar="OUT", help="write the result")
     cluster.add_arguments(parser)
 
 
