@@ -16,7 +16,9 @@ from tests.cli_helpers import voiceid
 from tests.pulse_helpers import PulseServer
 from voiceid.activation.endpoint import TAIL
 from voiceid.audio import read_waveform
+from voiceid.audio.device import Microphone
 from voiceid.audio.microphone import END_SILENCE
+from voiceid.audio.portaudio import PortAudioBackend
 from voiceid.cli.exit_codes import ExitCode
 
 RECORD = """
@@ -89,6 +91,27 @@ def test_without_portaudio_the_package_is_named() -> None:
     )
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert ran.returncode == ExitCode.DEVICE and "apt install libportaudio2" in ran.stderr
+
+
+def test_every_command_takes_the_microphone_that_the_configuration_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PortAudioBackend, "microphones", lambda _: (Microphone(0, "Built-in", 1, 16_000, True),))
+    config = tmp_path / "config.toml"
+    config.write_text(f'[capture]\ndevice = "USB*"\n[paths]\nvault = "{tmp_path / "vault"}"\n')
+    options = ("--microphone", "--config", config, "--vault", tmp_path / "vault")
+    party = ("--relying-party", "shop.example.org", "--challenge", "A" * 32)
+    for command in (
+        ("verify", "ada"),
+        ("identify",),
+        ("authenticate", "ada", *party, "-o", tmp_path / "envelope"),
+        ("credentials", "register", "ada", *party),
+        ("enroll", "ada"),
+        ("users", "reenroll", "ada"),
+    ):
+        ran = voiceid(*command, *options)
+        assert ran.code is ExitCode.DEVICE and "no microphone is named like 'USB*'" in ran.err, command
+    assert voiceid("verify", "ada", *options, "--device", "built").code is ExitCode.VAULT
 
 
 def test_files_and_microphone_exclude_each_other(tmp_path: Path) -> None:

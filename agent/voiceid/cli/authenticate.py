@@ -77,7 +77,7 @@ def authenticate(
             asked = {"user": name, "relying_party": relying_party, "nonce": nonce, "credential_id": identifier}
             return _ask(client, context, read_source(file, microphone), {**asked, "purpose": purpose}, output)
     settings = context.settings()
-    listen = audio_source(file, microphone, device)
+    listen = audio_source(file, microphone, device or settings.capture.device)
     vault, key = open_vault_and_key(settings)
     from voiceid.credentials.authenticator import Authenticator
     from voiceid.pipeline import AuthenticationRequest

@@ -127,7 +127,7 @@ def register(
             result = client.call("credentials.register", hear, **asked, audio=audio)
             return _registered_remotely(client, context, name, result, output)
     settings = context.settings()
-    listen = audio_source(file, microphone, device)
+    listen = audio_source(file, microphone, device or settings.capture.device)
     vault, key = open_vault_and_key(settings)
     from voiceid.credentials.authenticator import Authenticator
 

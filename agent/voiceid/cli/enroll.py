@@ -44,6 +44,7 @@ def enroll(
             context.emit({"name": made["user"], "enrolled": True, **made}, enrolled(made))
             return
     settings = context.settings()
+    device = device or settings.capture.device
     check_source(files or [], microphone, device)
     recordings = read_all(files or [])
     from voiceid.enrolment.names import check_name

@@ -34,7 +34,7 @@ def identify(
     """
     context = context_of(ctx)
     settings = context.settings()
-    listen = audio_source(file, microphone, device)
+    listen = audio_source(file, microphone, device or settings.capture.device)
     templates = all_templates(open_vault(settings))
     pipeline = load_pipeline(settings)
     waveform = listen()

@@ -117,6 +117,7 @@ def reenroll(
             context.emit({"name": made["user"], "enrolled": True, **made}, enrolled(made))
             return
     settings = context.settings()
+    device = device or settings.capture.device
     check_source(files or [], microphone, device)
     recordings = read_all(files or [])
     vault = open_vault(settings)
@@ -184,6 +185,7 @@ def renew(
     if not again and identity_in_use(settings) in template.models:
         _nothing_to_renew(context, name)
         return
+    device = device or settings.capture.device
     check_source(files or [], microphone, device)
     recordings = read_all(files or [])
     check_storing(vault)

@@ -47,7 +47,7 @@ def verify(
         if client is not None:
             return _ask(client, context, name, file, microphone, device)
     settings = context.settings()
-    listen = audio_source(file, microphone, device)
+    listen = audio_source(file, microphone, device or settings.capture.device)
     template = find_template(open_vault(settings), name)
     pipeline = load_pipeline(settings)
     waveform = listen()
