@@ -53,6 +53,18 @@ def test_one_voice_scores_high_and_a_change_low_wherever_it_is() -> None:
         assert score(spliced[::-1]) < 0.4, at
 
 
+def test_without_an_enrolled_speaker_a_change_scores_lower_than_one_voice() -> None:
+    def alone(windows: np.ndarray) -> float:
+        raw = consistency_score(heard(windows), None, cosines)
+        assert raw is not None
+        return raw
+
+    assert min(alone(voice(1, 6)), alone(voice(2, 6))) > 0.8
+    for at in range(1, 6):
+        assert alone(np.concatenate([voice(1, at), voice(2, 6 - at)])) < 0.4, at
+    assert consistency_score(heard(voice(1, 1)), None, cosines) is None
+
+
 def test_a_stranger_throughout_is_more_consistent_than_a_splice() -> None:
     assert score(voice(2, 6)) > 0.8
 
@@ -71,6 +83,16 @@ def test_the_shipped_card_says_how_to_compare() -> None:
     parameters = consistency_parameters(with_entry())
     assert set(parameters.thresholds) == {"convenience", "balanced", "strict"}
     assert parameters.calibration(parameters.undivided) > parameters.thresholds["strict"].value
+
+
+def test_a_card_may_have_a_gate_without_an_enrolled_speaker() -> None:
+    calibration = {"scale": 2.0, "offset": 1.0, "calibration_set": "none"}
+    thresholds = {"balanced": {"value": -1.0, "operating_point": "none"}}
+    entry = {"undivided": 0.5, "calibration": calibration, "thresholds": thresholds}
+    gate = consistency_parameters(with_entry(alone=entry)).alone
+    assert gate is not None and consistency_parameters(with_entry(alone=None)).alone is None
+    assert (gate.score(-2.0, "balanced").llr, gate.score(None, "balanced").llr) == (-3.0, 2.0)
+    assert not gate.score(-2.0, "balanced").passed and gate.score(None, "balanced").passed
 
 
 def test_a_card_without_parameters_says_what_to_run() -> None:

@@ -2,7 +2,7 @@
 
 A spliced command opens with 0.8 to 2 s of the enrolled speaker and goes on in another voice (or the other way round),
 both from the development split. The fit goes into the card's ``parameters["consistency"]``, test figures into its
-metrics.
+metrics; those of the utterance alone, without an enrolled speaker, under ``alone`` in both.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import json
 from collections import defaultdict
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +27,7 @@ from voiceid.audio.level import apply_level
 from voiceid.audio.vad import speech_segments
 from voiceid.models.card import Calibration, Threshold, read_card
 from voiceid.models.store import verify_model
-from voiceid.scoring.consistency import ConsistencyParameters, consistency_score
+from voiceid.scoring.consistency import ConsistencyParameters, Gate, consistency_score
 from voiceid.scoring.identity import IdentityModel, direction
 from voiceid.scoring.voice import hear
 from voiceid.types import SAMPLE_RATE, Samples, Source, Waveform
@@ -43,7 +44,7 @@ HOP, HOP_OF_SLICES = 0.16, 0.48
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Raw scores with the enrolled speaker of each trial; not a number where the utterance is too short."""
+    """Raw scores of one kind; not a number where the utterance is too short."""
 
     genuine: NDArray[np.float64]
     genuine_speakers: list[str]
@@ -70,17 +71,19 @@ def speakers_of(split: Split, *, seconds: float) -> dict[str, list[Item]]:
 
 def score_trials(
     model: IdentityModel, split: Split, *, least: float, hop: float, trials: int, rounds: int, rng: np.random.Generator
-) -> Scores:
+) -> tuple[Scores, Scores]:
     """Score ``rounds`` times up to ``trials`` genuine, spliced and strangers' commands of 2 to 5 s a speaker.
 
-    Each round enrols from other utterances and cuts and splices anew.
+    Each round enrols from other utterances and cuts and splices anew. Gives the scores with the enrolled speaker of
+    each trial, and those of the utterance alone.
     """
     speakers = speakers_of(split, seconds=3.0)
     speech = {
         name: [_read(items[i]) for i in rng.permutation(len(items))[: ENROLLED + trials]]
         for name, items in tqdm(speakers.items(), desc=f"read {split}")
     }
-    scores: dict[str, list[tuple[float, str]]] = {"genuine": [], "spliced": [], "strangers": []}
+    scores: dict[str, list[tuple[float, float]]] = {"genuine": [], "spliced": [], "strangers": []}
+    of: list[str] = []
     for name, clips in tqdm([*speech.items()] * rounds, desc=f"score {split}"):
         clips = [clips[i] for i in rng.permutation(len(clips))]
         reference = direction(np.stack([model.embed(clip) for clip in clips[:ENROLLED]]))
@@ -94,11 +97,15 @@ def score_trials(
                 "spliced": np.concatenate((wake, command) if rng.random() < 0.75 else (command, wake)),
                 "strangers": _crop(other_clip, rng.uniform(2.0, 5.0), rng),
             }
+            of.append(name)
             for kind, samples in made.items():
-                scores[kind].append((_score(model, samples, reference, least, hop), name))
-    values = {kind: np.array([value for value, _ in trials]) for kind, trials in scores.items()}
-    names = {kind: [name for _, name in trials] for kind, trials in scores.items()}
-    return Scores(values["genuine"], names["genuine"], values["spliced"], names["spliced"], values["strangers"])
+                scores[kind].append(_scores(model, samples, reference, least, hop))
+    enrolled, alone = ({kind: np.array(pairs)[:, i] for kind, pairs in scores.items()} for i in range(2))
+    return _trials(enrolled, of), _trials(alone, of)
+
+
+def _trials(values: dict[str, NDArray[np.float64]], of: list[str]) -> Scores:
+    return Scores(values["genuine"], of, values["spliced"], of, values["strangers"])
 
 
 def _read(item: Item) -> Samples:
@@ -112,10 +119,57 @@ def _crop(samples: Samples, seconds: float, rng: np.random.Generator) -> Samples
     return apply_level(crop, speech_segments(crop))
 
 
-def _score(model: IdentityModel, samples: Samples, reference: Embedding, least: float, hop: float) -> float:
+def _scores(
+    model: IdentityModel, samples: Samples, reference: Embedding, least: float, hop: float
+) -> tuple[float, float]:
+    """Raw scores with the enrolled speaker ``reference``, and of the utterance alone."""
     voice = hear(model, prepare(Waveform(samples, Source.FILE)), least_seconds=least, hop_seconds=hop)
-    raw = consistency_score(voice, reference, model.scores)
-    return np.nan if raw is None else raw
+    enrolled, alone = (consistency_score(voice, speaker, model.scores) for speaker in (reference, None))
+    return (np.nan, np.nan) if enrolled is None or alone is None else (enrolled, alone)
+
+
+def fit_gate(dev: Scores, test: Scores) -> tuple[Gate, dict[str, Any]]:
+    """The gate fitted on ``dev``, and its figures on ``test``."""
+    undivided = float(np.nanmedian(dev.genuine))
+    dev, test = dev.filled(undivided), test.filled(undivided)
+    scale, offset = fit_calibration(dev.genuine, dev.spliced)
+    description = (
+        f"{len(dev.genuine)} genuine and {len(dev.spliced)} spliced commands "
+        f"of {len(set(dev.genuine_speakers))} development speakers"
+    )
+    gate = Gate(
+        undivided=round(undivided, 4),
+        calibration=Calibration(scale, offset, description),
+        thresholds={
+            point: Threshold(
+                scale * threshold_at_bpcer(dev.genuine, rate) + offset, f"BPCER {rate:.1%} on {description}"
+            )
+            for point, rate in GATES.items()
+        },
+    )
+    caught = {
+        point: {
+            "bpcer": float(np.mean(scale * test.genuine + offset < gate.thresholds[point].value)),
+            "apcer": float(np.mean(scale * test.spliced + offset >= gate.thresholds[point].value)),
+            "strangers": float(np.mean(scale * test.strangers + offset < gate.thresholds[point].value)),
+        }
+        for point in GATES
+    }
+    low, high = bootstrap_ci(
+        eer,
+        (test.genuine, test.spliced),
+        (test.genuine_speakers, test.spliced_speakers),
+    )
+    return gate, {
+        "test_eer": eer(test.genuine, test.spliced),
+        "ci95": [low, high],
+        "n_bonafide": len(test.genuine),
+        "n_spoof": len(test.spliced),
+        "speakers": len(set(test.genuine_speakers)),
+        "apcer_at_bpcer_5": apcer_at_bpcer(test.genuine, test.spliced, 0.05),
+        "operating_points": caught,
+        "dev_eer": eer(dev.genuine, dev.spliced),
+    }
 
 
 def main() -> None:
@@ -138,49 +192,11 @@ def main() -> None:
         score_trials(model, split, least=args.least, hop=hop, trials=args.trials, rounds=args.rounds, rng=rng)
         for split in ("dev", "test")
     )
-    undivided = float(np.nanmedian(dev.genuine))
-    dev, test = dev.filled(undivided), test.filled(undivided)
-
-    scale, offset = fit_calibration(dev.genuine, dev.spliced)
-    description = (
-        f"{len(dev.genuine)} genuine and {len(dev.spliced)} spliced commands "
-        f"of {len(set(dev.genuine_speakers))} development speakers"
-    )
+    (gate, metrics), (alone, alone_metrics) = (fit_gate(*pair) for pair in zip(dev, test, strict=True))
     parameters = ConsistencyParameters(
-        least_seconds=args.least,
-        hop_seconds=hop,
-        undivided=round(undivided, 4),
-        calibration=Calibration(scale, offset, description),
-        thresholds={
-            point: Threshold(
-                scale * threshold_at_bpcer(dev.genuine, rate) + offset, f"BPCER {rate:.1%} on {description}"
-            )
-            for point, rate in GATES.items()
-        },
+        gate.undivided, gate.calibration, gate.thresholds, least_seconds=args.least, hop_seconds=hop, alone=alone
     )
-    caught = {
-        point: {
-            "bpcer": float(np.mean(scale * test.genuine + offset < parameters.thresholds[point].value)),
-            "apcer": float(np.mean(scale * test.spliced + offset >= parameters.thresholds[point].value)),
-            "strangers": float(np.mean(scale * test.strangers + offset < parameters.thresholds[point].value)),
-        }
-        for point in GATES
-    }
-    low, high = bootstrap_ci(
-        eer,
-        (test.genuine, test.spliced),
-        (test.genuine_speakers, test.spliced_speakers),
-    )
-    metrics = {
-        "test_eer": eer(test.genuine, test.spliced),
-        "ci95": [low, high],
-        "n_bonafide": len(test.genuine),
-        "n_spoof": len(test.spliced),
-        "speakers": len(set(test.genuine_speakers)),
-        "apcer_at_bpcer_5": apcer_at_bpcer(test.genuine, test.spliced, 0.05),
-        "operating_points": caught,
-        "dev_eer": eer(dev.genuine, dev.spliced),
-    }
+    metrics["alone"] = alone_metrics
     print(json.dumps(metrics, indent=1))
     if not args.dry_run:
         write_card(

@@ -37,10 +37,10 @@ def explain(
         typer.Option(metavar="OUT.png", help="Draw it here; needs the extra voiceid\\[plot].", show_default=False),
     ] = None,
 ) -> None:
-    """Show every judge's score, threshold and reason for FILE, and draw them over time with ``--plot``.
+    """Show every judge's score, threshold and reason for FILE, and draw them over time with --plot.
 
-    Without ``--user`` each part of the utterance is compared with the whole of it, and nothing can be accepted. The
-    exit code is 0 whatever the outcome.
+    Without --user each part of the utterance is compared with the whole of it, and what comes before and after
+    every possible change of voice with each other; nothing can be accepted. The exit code is 0 whatever the outcome.
 
     Example:
 
@@ -79,7 +79,7 @@ def explain(
 
 
 def _against_itself(pipeline: Pipeline, waveform: Waveform) -> tuple[Decision, Utterance]:
-    """The decision with the utterance itself in place of a template; not enrolled, unless a check failed."""
+    """The decision on the utterance alone; not enrolled, unless a check failed."""
     from voiceid.scoring.policy import decide, inconclusive
     from voiceid.stopwatch import Stopwatch
     from voiceid.types import Outcome
@@ -89,10 +89,14 @@ def _against_itself(pipeline: Pipeline, waveform: Waveform) -> tuple[Decision, U
         return inconclusive(utterance.quality), utterance
     watch = Stopwatch()
     own = pipeline.judges.hear(utterance, watch)
-    judgement = pipeline.judges.examine(utterance, own, own.whole, watch)
+    judgement = pipeline.judges.examine(utterance, own, None, watch)
     decision = decide(utterance.quality, judgement.evidence, judgement.voiceid, judgement.voiceid_threshold)
     decision = replace(decision, voiceid=None, voiceid_threshold=None, timings=watch.timings())
     if decision.outcome in (Outcome.ACCEPTED, Outcome.REJECTED):
-        reason = "no user named: identity compares each part with the whole utterance"
-        decision = replace(decision, outcome=Outcome.NOT_ENROLLED, reasons=(reason,))
+        reasons = ["no user named: identity compares each part with the whole utterance"]
+        if pipeline.judges.consistency.alone is None:
+            reasons.append(
+                "whether the voice changes within it, only --user tells: this identity card has no measure without"
+            )
+        decision = replace(decision, outcome=Outcome.NOT_ENROLLED, reasons=tuple(reasons))
     return decision, utterance

@@ -19,23 +19,38 @@ from voiceid.models.card import Calibration, Card, Threshold
 from voiceid.scoring.identity import Embedding
 from voiceid.scoring.voice import Voice
 from voiceid.tables import Between, from_table
+from voiceid.types import Score
 
 PairScores = Callable[[Embedding, Embedding], NDArray[np.float64]]
 
 
 @dataclass(frozen=True, slots=True)
-class ConsistencyParameters:
+class Gate:
+    """What raw scores mean. ``undivided`` is that of an utterance too short to hold a change: of the median genuine
+    command.
+    """
+
+    undivided: float
+    calibration: Calibration
+    thresholds: dict[str, Threshold]
+
+    def score(self, raw: float | None, operating_point: str) -> Score:
+        """The calibrated score, None standing for an utterance too short to hold a change."""
+        raw = self.undivided if raw is None else raw
+        return Score(raw, self.calibration(raw), self.thresholds[operating_point].value)
+
+
+@dataclass(frozen=True, slots=True)
+class ConsistencyParameters(Gate):
     """The ``consistency`` entry of an identity card's parameters: it belongs to that card's embedding space.
 
-    ``least_seconds`` of speech lie on each side of a boundary; boundaries are ``hop_seconds`` apart. ``undivided`` is
-    the raw score of an utterance too short to hold a change: that of the median genuine command.
+    ``least_seconds`` of speech lie on each side of a boundary; boundaries are ``hop_seconds`` apart. The gate itself is
+    for scores with an enrolled speaker, ``alone`` for those without.
     """
 
     least_seconds: Annotated[float, Between(0.5, 5)]
     hop_seconds: Annotated[float, Between(0.1, 5)]
-    undivided: float
-    calibration: Calibration
-    thresholds: dict[str, Threshold]
+    alone: Gate | None = None
 
 
 def consistency_parameters(card: Card) -> ConsistencyParameters:
@@ -53,17 +68,20 @@ def consistency_parameters(card: Card) -> ConsistencyParameters:
     return from_table(ConsistencyParameters, entry, where=f"card {card.name!r}: consistency", error=ModelError)
 
 
-def consistency_score(voice: Voice, reference: Embedding, score: PairScores) -> float | None:
-    """Raw consistency of what was heard as ``voice``, where ``reference`` (d,) is the enrolled speaker.
+def consistency_score(voice: Voice, reference: Embedding | None, score: PairScores) -> float | None:
+    """Raw consistency of what was heard as ``voice``; ``reference`` (d,) is the enrolled speaker, None without one.
 
     ``score`` compares embeddings row by row, as :meth:`IdentityModel.scores`. A boundary scores how alike its two sides
     are, plus how much the side less like the enrolled speaker resembles him, less half of that for the other side: in
     a splice one side is the owner and one is not. The utterance scores as its worst boundary; None if it is too short
-    to hold a change. A stranger who speaks throughout is consistent: the identity judge rejects him.
+    to hold a change. A stranger who speaks throughout is consistent: the identity judge rejects him. Without an
+    enrolled speaker a boundary scores how alike its two sides are.
     """
     if not len(voice.before):
         return None
+    alike = score(voice.before, voice.after)
+    if reference is None:
+        return float(np.min(alike))
     owner = np.broadcast_to(reference, voice.before.shape)
     sides = np.stack([score(owner, voice.before), score(owner, voice.after)])
-    alike = score(voice.before, voice.after)
     return float(np.min(alike + sides.min(axis=0) - sides.max(axis=0) / 2))

@@ -63,8 +63,9 @@ class Judges:
             _calibrated(model.card, 0.0, point)
         fusion.card.threshold(point)
         consistency = consistency_parameters(identity.card)
-        if point not in consistency.thresholds:
-            raise ModelError(f"card {identity.card.name!r}: consistency has no threshold for {point!r}")
+        for gate in filter(None, (consistency, consistency.alone)):
+            if point not in gate.thresholds:
+                raise ModelError(f"card {identity.card.name!r}: consistency has no threshold for {point!r}")
         threads = settings.threads
         return cls(
             IdentityModel(identity, threads=threads),
@@ -82,10 +83,16 @@ class Judges:
             sides = self.consistency
             return hear(self.identity, utterance, least_seconds=sides.least_seconds, hop_seconds=sides.hop_seconds)
 
-    def examine(self, utterance: Utterance, voice: Voice, enrolled: NDArray[np.float32], watch: Stopwatch) -> Judgement:
-        """Judge a usable ``utterance``, heard as ``voice``, against the ``enrolled`` embeddings, (n, d) or (d,)."""
+    def examine(
+        self, utterance: Utterance, voice: Voice, enrolled: NDArray[np.float32] | None, watch: Stopwatch
+    ) -> Judgement:
+        """Judge a usable ``utterance``, heard as ``voice``, against the ``enrolled`` embeddings, (n, d) or (d,).
+
+        Where nobody is named (None) its parts are compared with the whole of it, and with each other.
+        """
+        compared = voice.whole if enrolled is None else enrolled
         with watch.stage("identity"):
-            against = self.identity.against(enrolled)
+            against = self.identity.against(compared)
             identity = self._identity(against(voice.whole))
         with watch.stage("spoofing"):
             spoofing_windows = self.spoofing.windows(utterance.samples)
@@ -93,8 +100,9 @@ class Judges:
         with watch.stage("liveness"):
             liveness = self.liveness_score(self.liveness.score(utterance.samples))
         with watch.stage("consistency"):
-            reference = direction(enrolled)
-            consistency = self.consistency_score(voice, reference)
+            reference = direction(compared)
+            alone = enrolled is None and self.consistency.alone is not None
+            consistency = self.consistency_score(voice, None if alone else reference)
         guard, guarded = self._guard_scores(utterance, voice, reference, watch)
         with watch.stage("consistency"):
             shown = tuple(
@@ -129,12 +137,16 @@ class Judges:
         """Calibrated liveness score."""
         return _calibrated(self.liveness.card, raw, self.operating_point)
 
-    def consistency_score(self, voice: Voice, reference: NDArray[np.float32]) -> Score:
-        """Whether one voice speaks throughout, where the enrolled speaker is ``reference`` (d,)."""
-        parameters = self.consistency
-        raw = consistency_score(voice, reference, self.identity.scores)
-        raw = parameters.undivided if raw is None else raw
-        return Score(raw, parameters.calibration(raw), parameters.thresholds[self.operating_point].value)
+    def consistency_score(self, voice: Voice, reference: NDArray[np.float32] | None) -> Score:
+        """Whether one voice speaks throughout, where the enrolled speaker is ``reference`` (d,), if there is one.
+
+        Raises:
+            ModelError: there is none, and the identity card does not say what scores mean then.
+        """
+        gate = self.consistency if reference is not None else self.consistency.alone
+        if gate is None:
+            raise ModelError(f"card {self.identity.card.name!r}: 'consistency' has no gate without an enrolled speaker")
+        return gate.score(consistency_score(voice, reference, self.identity.scores), self.operating_point)
 
     def _guard_scores(
         self, utterance: Utterance, voice: Voice, reference: NDArray[np.float32], watch: Stopwatch

@@ -1,0 +1,61 @@
+"""``voiceid explain`` where nobody is named: what it can tell of a change of voice from the utterance alone."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+
+from tests.cli_helpers import recordings_of, voiceid
+from voiceid.audio import read_waveform
+
+ONE, OTHER = "ls1089", "ls121"
+
+
+@pytest.fixture(scope="module")
+def recordings(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """One voice throughout, and a change of voice after two seconds."""
+    clips = recordings_of(corpus, (ONE, OTHER), 1)
+    one, other = (read_waveform(clips[name][0]).samples for name in (ONE, OTHER))
+    folder = tmp_path_factory.mktemp("recordings")
+    for name, samples in (("one", one[:64_000]), ("spliced", np.concatenate((one[8_000:40_000], other[8_000:40_000])))):
+        soundfile.write(folder / f"{name}.wav", samples, 16_000)
+    return folder / "one.wav", folder / "spliced.wav"
+
+
+def explained(models: Path, alone: dict[str, Any] | None, file: Path) -> Any:
+    """What is said of ``file`` where the identity card has the gate ``alone``."""
+    path = models / "identity-pi.json"
+    card = json.loads(path.read_text("utf-8"))
+    card["parameters"]["consistency"]["alone"] = alone
+    path.write_text(json.dumps(card), "utf-8")
+    return voiceid("explain", file, "--json").json
+
+
+def test_a_change_of_voice_is_told_where_the_card_can(
+    recordings: tuple[Path, Path], lenient_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    models = Path(shutil.copytree(lenient_models, tmp_path / "models"))
+    monkeypatch.setenv("VOICEID_MODELS", str(models))
+    one, spliced = recordings
+    calibration = {"scale": 1.0, "offset": 0.0, "calibration_set": "none"}
+
+    def gate(value: float) -> dict[str, Any]:
+        thresholds = {"balanced": {"value": value, "operating_point": "none"}}
+        return {"undivided": 0.0, "calibration": calibration, "thresholds": thresholds}
+
+    scores = [explained(models, gate(-100.0), file)["evidence"]["consistency"]["llr"] for file in (one, spliced)]
+    assert scores[0] > scores[1] + 0.5
+    between = gate((scores[0] + scores[1]) / 2)
+    whole = explained(models, between, one)
+    assert whole["outcome"] == "not_enrolled" and len(whole["reasons"]) == 1 and "no user named" in whole["reasons"][0]
+    change = explained(models, between, spliced)
+    assert change["outcome"] == "inconsistent" and "the speaker changes within" in change["reasons"][0]
+
+    unknown = explained(models, None, spliced)
+    assert unknown["outcome"] == "not_enrolled" and "only --user tells" in unknown["reasons"][1]
