@@ -28,12 +28,16 @@ def _no_file(name: str) -> str:
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="User name.", show_default=False, callback=_no_file)]
 AudioFile = Annotated[
-    Path | None, typer.Argument(metavar="[FILE]", help="Recording: WAV, FLAC, OGG or MP3.", show_default=False)
+    Path | None, typer.Argument(metavar="FILE", help="Recording: WAV, FLAC, OGG or MP3.", show_default=False)
 ]
 Microphone = Annotated[bool, typer.Option("--microphone", help="Record from the microphone instead of a file.")]
 Device = Annotated[
     str | None,
-    typer.Option(metavar="TEXT", help="Part of the microphone's name; default: the system's.", show_default=False),
+    typer.Option(
+        metavar="TEXT",
+        help="Part of the microphone's name; default: that of the configuration, else the system's.",
+        show_default=False,
+    ),
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 RelyingParty = Annotated[

@@ -25,7 +25,7 @@ def benchmark(
     files: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="[FILES]...",
+            metavar="FILES",
             help="Recordings of one person speaking; default: the corpus in $VOICEID_CORPUS.",
             show_default=False,
         ),

@@ -63,7 +63,10 @@ class HyphenatedId(TyperCommand):
 
 @app.command("list")
 def list_credentials(
-    ctx: typer.Context, name: Annotated[str | None, typer.Argument(metavar="[NAME]", show_default=False)] = None
+    ctx: typer.Context,
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="User name; default: everybody.", show_default=False)
+    ] = None,
 ) -> None:
     """List the credentials of user NAME, or of everybody; those that cannot be read are warned of."""
     context = context_of(ctx)
@@ -165,7 +168,7 @@ def revoke(
     ctx: typer.Context,
     name: Name,
     credential_id: Annotated[
-        str | None, typer.Argument(metavar="[CREDENTIAL]", help="Credential id, as listed.", show_default=False)
+        str | None, typer.Argument(metavar="CREDENTIAL", help="Credential id, as listed.", show_default=False)
     ] = None,
     damaged: Annotated[bool, typer.Option("--damaged", help="All that cannot be read, instead of one.")] = False,
     yes: Yes = False,

@@ -17,7 +17,7 @@ from voiceid.errors import EnrolmentError
 app = command_app()
 
 Files = Annotated[
-    list[Path] | None, typer.Argument(metavar="[FILES]...", help="Recordings of one person.", show_default=False)
+    list[Path] | None, typer.Argument(metavar="FILES", help="Recordings of one person.", show_default=False)
 ]
 
 
@@ -28,8 +28,9 @@ def enroll(
     """Enrol a voice from several recordings, or guided from the microphone.
 
     Every utterance is judged on its own: too short, quiet, clipped or noisy, another speaker than before, synthetic or
-    replayed ones are refused with the reason. Nothing is stored until there is enough speech. Where a daemon runs and
-    no [bold]--vault[/] is named, the daemon does it, and the enrolment belongs to you.
+    replayed ones are refused with the reason. Nothing is stored until there is enough speech: three utterances and 8 s
+    in all, if \\[enrolment] does not say otherwise. Where a daemon runs and no [bold]--vault[/] is named, the daemon
+    does it, and the enrolment belongs to you.
 
     Examples:
 

@@ -68,7 +68,7 @@ class ExitCode(IntEnum):
     PIN = 33, "a PIN that cannot be used, set or cleared"
     BACKUP = 34, "a backup that cannot be made, read or restored"
     GRAMMAR = 35, "a command grammar that is missing or malformed"
-    CODEBOOK = 36, "units of another codebook than the model's that takes them"
+    CODEBOOK = 36, "units of another codebook than the model was trained on"
     INTERRUPTED = 130, "interrupted from the keyboard"
     CLOSED_PIPE = 141, "nobody reads standard output any more, as after 'head'"
 

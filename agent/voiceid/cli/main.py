@@ -36,10 +36,20 @@ def _show_version(wanted: bool) -> None:
 def root(
     ctx: typer.Context,
     vault: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder of templates and credentials.", show_default=False)
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Folder of templates and credentials, without the daemon; default: as configured.",
+            show_default=False,
+        ),
     ] = None,
     config: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Configuration file (TOML).", show_default=False)
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Configuration file (TOML); default: $VOICEID_CONFIG, else ~/.config/voiceid/config.toml.",
+            show_default=False,
+        ),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Write one JSON document to standard output.")] = False,
     version: Annotated[
@@ -48,6 +58,6 @@ def root(
 ) -> None:
     """On-device voice authentication: speaker, deepfake and liveness checks, and signed envelopes of speech units.
 
-    Audio goes in; one decision and, only when accepted, one signed envelope comes out. Nothing leaves this machine.
+    Audio goes in; one decision and, only when accepted, one signed envelope comes out. Voices and keys stay here.
     """
     ctx.obj = Context(vault_folder=vault, config=config, json=json)

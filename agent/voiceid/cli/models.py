@@ -21,12 +21,12 @@ from voiceid.settings import ModelSettings, Settings, default_config_path, load_
 if TYPE_CHECKING:
     from voiceid.models.card import Card
 
-app = command_app("List, verify and choose models.")
+app = command_app("List, verify and choose models, and go back to the default ones.")
 
 
 @app.command("list")
 def list_models(ctx: typer.Context) -> None:
-    """List shipped and configured model cards; * marks those in use. ``--json`` gives the whole cards."""
+    """List shipped and configured model cards; * marks those in use. With --json: the whole cards."""
     context = context_of(ctx)
     from voiceid.models.card import read_card
 
@@ -62,7 +62,7 @@ def list_models(ctx: typer.Context) -> None:
 def verify(
     ctx: typer.Context,
     cards: Annotated[
-        list[Path] | None, typer.Argument(metavar="[CARD]...", help="Cards to verify.", show_default=False)
+        list[Path] | None, typer.Argument(metavar="CARD", help="Cards to verify.", show_default=False)
     ] = None,
 ) -> ExitCode:
     """Check hashes, load each model and compare its inputs and outputs with the card.
@@ -110,7 +110,8 @@ def use(
 ) -> None:
     """Let CARD fill its role from now on, after verifying it; this edits the configuration file.
 
-    [bold]voiceid models reset ROLE[/] is the way back.
+    A running daemon takes it up with [bold]sudo systemctl reload voiceid[/]. [bold]voiceid models reset ROLE[/] is the
+    way back.
 
     Example:
 
@@ -155,6 +156,8 @@ def reset(
     ],
 ) -> None:
     """Let ROLE be filled as by default again: by a shipped card, the guard by none. This edits the configuration file.
+
+    A running daemon takes it up with [bold]sudo systemctl reload voiceid[/].
 
     Example:
 

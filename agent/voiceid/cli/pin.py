@@ -17,7 +17,9 @@ from voiceid.service.schema import Fault
 if TYPE_CHECKING:
     from voiceid.service.client import Client
 
-app = command_app("Set, clear and enter a user's PIN: it ends a delay of the lock-out, not the disabling.")
+app = command_app(
+    "Set, clear and enter a user's PIN: it ends a delay of the lock-out, not the disabling. Needs a daemon."
+)
 
 _CODES = {"accepted": ExitCode.ACCEPTED, "denied": ExitCode.REJECTED, "locked": ExitCode.LOCKED_OUT}
 

@@ -22,7 +22,10 @@ Party = Annotated[str, typer.Argument(metavar="RP", help="Relying party, as shop
 @app.command()
 def show(
     ctx: typer.Context,
-    relying_party: Annotated[str | None, typer.Argument(metavar="[RP]", show_default=False)] = None,
+    relying_party: Annotated[
+        str | None,
+        typer.Argument(metavar="RP", help="Relying party, as shop.example.org; default: all.", show_default=False),
+    ] = None,
 ) -> None:
     """Show the profile of relying party RP, or all that were set."""
     context = context_of(ctx)

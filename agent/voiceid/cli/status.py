@@ -14,7 +14,10 @@ app = command_app()
 
 @app.command()
 def status(ctx: typer.Context) -> None:
-    """Show how the daemon is: version, microphone, activation; for admins users, models and problems too."""
+    """Show how the daemon is: version, microphone, activation; for admins users, models and problems too.
+
+    Without a daemon this is exit code 32; [bold]voiceid doctor[/] looks at the machine then.
+    """
     context = context_of(ctx)
     with required_daemon(context) as client:
         facts = client.call("status")

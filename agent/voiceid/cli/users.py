@@ -55,7 +55,7 @@ def list_users(ctx: typer.Context) -> None:
 def show(ctx: typer.Context, name: Name) -> None:
     """Show what is stored of user NAME (no audio is, and the template is not shown).
 
-    With ``--json`` as in [bold]users list[/], and the credentials as in [bold]credentials list[/].
+    With --json as in [bold]users list[/], and the credentials as in [bold]credentials list[/].
     """
     context = context_of(ctx)
     with daemon(context) as client:
@@ -106,7 +106,7 @@ def reenroll(
 
     Example:
 
-    voiceid users reenroll ada new-1.wav new-2.wav new-3.wav --yes
+    voiceid users reenroll ada new-1.wav new-2.wav new-3.wav
     """
     context = context_of(ctx)
     with daemon(context) as client:
