@@ -14,6 +14,7 @@ from evaluation_helpers import corpus_items
 
 from tools.evaluation.parallel import Account
 from tools.studies.errors import StudyError
+from tools.studies.profiles import PROFILES
 from tools.studies.results import digest, kept, whole_file
 from tools.studies.voiceid import figures, fusion, mcadams, page, success
 from tools.studies.voiceid.authentication import repeat
@@ -23,7 +24,7 @@ from tools.studies.voiceid.recognisers import RECOGNISERS, load_recogniser, norm
 from tools.studies.voiceid.systems import COPIES
 from tools.studies.voiceid.tables import Table
 from tools.studies.voiceid.transform import RAW
-from tools.studies.voiceid.transforms import PROFILES, SIGNAL
+from tools.studies.voiceid.transforms import SIGNAL
 from tools.studies.voiceid.trials import Trial, read_trials, write_trials
 from tools.studies.voiceid.unit_voice import learn, log_mel
 from voiceid.audio import prepare, read_waveform

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from tools.studies.errors import StudyError
+from tools.studies.study_file import read_toml
 from voiceid.settings import ModelSettings
-from voiceid.tables import from_table
 
 GENUINE = "genuine"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
@@ -97,11 +96,7 @@ def read_study(path: Path) -> Study:
     Raises:
         StudyError: unreadable, not TOML, unknown or mistyped keys, a value that makes no sense, or a name used twice.
     """
-    try:
-        table = tomllib.loads(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise StudyError(f"{path}: cannot be read as TOML ({error})") from error
-    study: Study = from_table(Study, table, where=str(path), error=StudyError)
+    study = read_toml(Study, path)
     names = [GENUINE, *(one.name for one in study.recorded)]
     names += [attack.condition(epsilon) for attack in study.attacks for epsilon in attack.epsilons]
     for name in (*names, *study.transforms):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,8 +9,8 @@ from tools.studies.errors import StudyError
 from tools.studies.reidentification.emitted import EMBEDDING, REPRESENTATIONS
 from tools.studies.reidentification.reidentify import PldaOptions
 from tools.studies.reidentification.synthetic import Population
+from tools.studies.study_file import read_toml
 from voiceid.settings import ModelSettings
-from voiceid.tables import from_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +109,7 @@ def read_study(path: Path) -> Study:
     Raises:
         StudyError: unreadable, not TOML, unknown or mistyped keys, not one start, no sweep, or two of one name.
     """
-    try:
-        table = tomllib.loads(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise StudyError(f"{path}: cannot be read as TOML ({error})") from error
-    study = from_table(Study, table, where=str(path), error=StudyError)
+    study = read_toml(Study, path)
     starts = [name for name in ("recordings", "embeddings", "corpus", "synthetic") if getattr(study, name)]
     if len(starts) != 1:
         raise StudyError(

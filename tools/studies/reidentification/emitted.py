@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tools.studies.errors import StudyError
+from tools.studies.profiles import PROFILES
 from tools.studies.reidentification.embed import Embed
 from tools.train.units_attacker import mel_statistics, unit_statistics
 from voiceid.audio import prepare
@@ -22,17 +23,9 @@ from voiceid.errors import AudioError
 from voiceid.models.store import find_model
 from voiceid.settings import ModelSettings
 from voiceid.types import Waveform
-from voiceid.units.codebook import CODEBOOKS
 from voiceid.units.packing import UnitSequence, pack, unpack
-from voiceid.units.privacy import PrivacyProfile
 from voiceid.units.tokenizer import Tokenizer
 
-PROFILES = {
-    f"units-{codebook}{name}": PrivacyProfile(codebook, **changes)
-    for codebook in CODEBOOKS
-    for name, changes in (("", {}), ("-durations", {"durations": True}), ("-frames", {"merge_runs": False}))
-}
-"""Privacy profiles by what they are called here."""
 EMBEDDING = "embedding"
 """The speaker embedding itself, for comparison."""
 REPRESENTATIONS = ("mel", *PROFILES)

@@ -37,9 +37,7 @@ Floats = NDArray[np.float64]
 
 def step(study: Study) -> dict[str, Any]:
     """Success rates by identity card and transformation."""
-    index = study.output / "transformed" / "index.csv"
-    if not index.is_file():
-        raise StudyError(f"{index}: no transformed recordings; make them with the step 'transform'")
+    index = study.transformed
     models = study.transforms.identities or (study.models.identity,)
     cards = [find_model(model, "identity").card for model in models]
     options = (study.people, study.transforms.enrolments, study.seed)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from tools.studies.errors import StudyError
-from voiceid.settings import ModelSettings, Settings, from_table
+from tools.studies.study_file import read_toml
+from voiceid.settings import ModelSettings, Settings
 
 DEFAULT_INDEX = "index.csv"
 STEPS = ("generate", "score", "success", "transform", "authentication", "fusion", "utility", "cost")
@@ -159,6 +159,18 @@ class Study:
             return Path(corpus) / DEFAULT_INDEX
         raise StudyError("no data: name an index in the study's file (index = ...) or set VOICEID_CORPUS")
 
+    @property
+    def transformed(self) -> Path:
+        """The index of the transformed recordings.
+
+        Raises:
+            StudyError: there are none yet.
+        """
+        index = self.output / "transformed" / "index.csv"
+        if not index.is_file():
+            raise StudyError(f"{index}: no transformed recordings; make them with the step 'transform'")
+        return index
+
 
 def read_study(path: Path) -> Study:
     """Read a study; relative paths are relative to where the command runs.
@@ -166,11 +178,7 @@ def read_study(path: Path) -> Study:
     Raises:
         StudyError: unreadable, not TOML, unknown or mistyped keys, or impossible values.
     """
-    try:
-        table = tomllib.loads(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise StudyError(f"{path}: cannot be read as TOML ({error})") from error
-    study = from_table(Study, table, where=str(path), error=StudyError)
+    study = read_toml(Study, path)
     _check(study, str(path))
     return study
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import matplotlib
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
 from tools.studies.results import whole_file
 from tools.studies.voiceid.success import AGENT, IDENTITY_ONLY, LABELS
 
 matplotlib.rcParams["svg.hashsalt"] = "voiceid"
+Floats = NDArray[np.float64]
 COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7")
 WIDTH = 7.0
 
@@ -41,19 +44,12 @@ def authentication(result: Mapping[str, Any]) -> Figure:
     """Figure 4: success of authentication by transformation and identity card."""
     cards = result["cards"]
     names = list(next(iter(cards.values()))["success"])
-    width = 0.8 / len(cards)
-    figure = Figure((WIDTH, 3.6), layout="constrained")
-    axes = figure.subplots()
-    for shift, (card, part) in enumerate(cards.items()):
+    bars = []
+    for card, part in cards.items():
         found = [part["success"].get(name, {"mean": np.nan, "sd": np.nan}) for name in names]
         means, deviations = (np.array([100 * one[what] for one in found]) for what in ("mean", "sd"))
-        places = np.arange(len(names)) + (shift - (len(cards) - 1) / 2) * width
-        colour = COLOURS[shift % len(COLOURS)]
-        bars = axes.bar(
-            places, means, width, yerr=deviations, color=colour, label=Path(card).stem, error_kw={"lw": 0.8}
-        )
-        axes.bar_label(bars, fmt="%.0f", fontsize=8)
-    axes.set_xticks(np.arange(len(names)), names, rotation=30, ha="right")
+        bars.append((Path(card).stem, means, deviations))
+    figure, axes = _grouped(names, bars)
     axes.set(ylabel="authentication success (%)", ylim=(0, 110))
     axes.legend(frameon=False)
     return figure
@@ -63,21 +59,30 @@ def utility(result: Mapping[str, Any]) -> Figure:
     """Table III as bars: word error rates by transformation and recogniser, with 95 % intervals."""
     recognisers = result["recognisers"]
     names = list(next(iter(recognisers.values()))["sets"])
-    width = 0.8 / len(recognisers)
-    figure = Figure((WIDTH, 3.6), layout="constrained")
-    axes = figure.subplots()
-    for shift, (recogniser, part) in enumerate(recognisers.items()):
+    bars = []
+    for recogniser, part in recognisers.items():
         found = [part["sets"][name] for name in names]
         rates = np.array([100 * one["wer"] for one in found])
-        errors = np.abs(np.array([[100 * bound for bound in one["ci95"]] for one in found]).T - rates)
-        places = np.arange(len(names)) + (shift - (len(recognisers) - 1) / 2) * width
-        colour = COLOURS[shift % len(COLOURS)]
-        bars = axes.bar(places, rates, width, yerr=errors, color=colour, label=recogniser, error_kw={"lw": 0.8})
-        axes.bar_label(bars, fmt="%.0f", fontsize=8)
-    axes.set_xticks(np.arange(len(names)), names, rotation=30, ha="right")
+        bounds = np.array([[100 * bound for bound in one["ci95"]] for one in found])
+        bars.append((recogniser, rates, np.abs(bounds.T - rates)))
+    figure, axes = _grouped(names, bars)
     axes.set(ylabel="word error rate (%)", ylim=(0, None))
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False)
     return figure
+
+
+def _grouped(names: Sequence[str], bars: Sequence[tuple[str, Floats, Floats]]) -> tuple[Figure, Axes]:
+    """At each of ``names`` (n,) bars side by side: label, heights (n,), and errors (n,) or (2, n)."""
+    figure = Figure((WIDTH, 3.6), layout="constrained")
+    axes = figure.subplots()
+    width = 0.8 / len(bars)
+    for shift, (label, heights, errors) in enumerate(bars):
+        places = np.arange(len(names)) + (shift - (len(bars) - 1) / 2) * width
+        colour = COLOURS[shift % len(COLOURS)]
+        drawn = axes.bar(places, heights, width, yerr=errors, color=colour, label=label, error_kw={"lw": 0.8})
+        axes.bar_label(drawn, fmt="%.0f", fontsize=8)
+    axes.set_xticks(np.arange(len(names)), names, rotation=30, ha="right")
+    return figure, axes
 
 
 def latency(result: Mapping[str, Any]) -> Figure:

@@ -20,13 +20,14 @@ import soundfile
 from tools.evaluation.parallel import Account, each
 from tools.evaluation.selection import read_rows
 from tools.studies.errors import StudyError
+from tools.studies.profiles import PROFILES
 from tools.studies.results import digest, whole_file, write_json
 from tools.studies.voiceid.config import Study
 from tools.studies.voiceid.errors import refuse_failures
 from tools.studies.voiceid.generate import claim, write, write_index
 from tools.studies.voiceid.people import Cast, Person, choose, seconds
 from tools.studies.voiceid.tables import Table
-from tools.studies.voiceid.transforms import PROFILES, check_names, load_transform
+from tools.studies.voiceid.transforms import check_names, load_transform
 from tools.studies.voiceid.unit_voice import UnitVoice, learn
 from tools.train.data.corpus import Item
 from tools.train.data.replay import Simulated

@@ -8,13 +8,13 @@ import numpy as np
 
 from tools.evaluation.audio import UnfitError
 from tools.studies.errors import StudyError
+from tools.studies.profiles import PROFILES
 from tools.studies.voiceid import mcadams
 from tools.studies.voiceid.systems import COPIES, TEXT_TO_SPEECH, speak
 from tools.studies.voiceid.unit_voice import UnitVoice
 from tools.train.data.attacks import world
 from voiceid.audio import prepare
 from voiceid.types import Samples, Source, Waveform
-from voiceid.units.codebook import CODEBOOKS
 from voiceid.units.privacy import PrivacyProfile
 from voiceid.units.tokenizer import Tokenizer
 
@@ -22,12 +22,6 @@ SEMITONES, STRETCH = 4.0, 1.15
 """How far pitch and formants are moved, up or down."""
 MCADAMS = (0.5, 0.9)
 """Range of the coefficient, drawn for each recording."""
-PROFILES = {
-    f"units-{codebook}{name}": PrivacyProfile(codebook, **changes)
-    for codebook in CODEBOOKS
-    for name, changes in (("", {}), ("-durations", {"durations": True}), ("-frames", {"merge_runs": False}))
-}
-"""Privacy profiles by what they are called here."""
 
 Transform = Callable[[Samples, str, np.random.Generator], Samples]
 """From a recording and its words to other speech."""

@@ -79,9 +79,7 @@ def word_errors(reference: str, hypothesis: str) -> tuple[int, int]:
 
 def step(study: Study) -> dict[str, Any]:
     """Word error rates by recogniser and transformation."""
-    index = study.output / "transformed" / "index.csv"
-    if not index.is_file():
-        raise StudyError(f"{index}: no transformed recordings; make them with the step 'transform'")
+    index = study.transformed
     for name in study.utility.recognisers:
         load_recogniser(name)  # what cannot be loaded is told here, not by a worker
     versions = [version(name) for name in study.utility.recognisers]
