@@ -139,6 +139,15 @@ def test_the_pam_example_always_leads_on_to_the_password():
     assert lines[1] == "@include common-auth"
 
 
+def test_the_pages_of_the_package_lead_to_each_other_and_nowhere_else(tmp_path):
+    subprocess.run([DEPLOY / "debian" / "pages.sh", CHECKOUT, tmp_path], check=True, timeout=60)
+    listed = (DEPLOY / "debian" / "packaging" / "voiceid.docs").read_text("utf-8").split()
+    assert {path.name for path in tmp_path.iterdir()} == set(listed) - {"examples"}
+    links = {link for path in tmp_path.iterdir() for link in re.findall(r"\]\(([^)]+)\)", path.read_text("utf-8"))}
+    local = {link.partition("#")[0] for link in links if not link.startswith("https://")}
+    assert {"configuration.md", "limits.md", "systemd.md"} <= local <= set(listed)
+
+
 @pytest.mark.skipif(shutil.which("shellcheck") is None, reason="shellcheck is not installed")
 def test_the_shell_scripts_are_clean():
     packaging = DEPLOY / "debian" / "packaging"

@@ -87,13 +87,12 @@ cp "$checkout/systemd/voiceid.sysusers.conf" "$tree/debian/voiceid.sysusers"
 cp "$checkout/systemd/voiceid.tmpfiles.conf" "$tree/debian/voiceid.tmpfiles"
 cp -R "$checkout/systemd" "$tree/systemd"
 cp -R "$checkout/deploy/examples" "$checkout/deploy/pam" "$tree/"
-cp "$checkout/deploy/README.md" "$tree/README.md"
-cp "$checkout/systemd/README.md" "$tree/systemd.md"
-cp "$checkout/docs/life-of-a-device.md" "$tree/life-of-a-device.md"
+cp "$checkout/CHANGELOG.md" "$tree/"
+"$here/pages.sh" "$checkout" "$tree"
 cat > "$tree/debian/changelog" << END
 voiceid ($version-1~$release) $suite; urgency=medium
 
-  * See CHANGELOG.md of voiceid $version.
+  * See changelog.gz beside this file.
 
  -- voiceid developers <voiceid@localhost>  $(date -R -d "@$(git -C "$checkout" log -1 --format=%ct 2> /dev/null || date +%s)")
 END
