@@ -1,6 +1,7 @@
 """The vault on full and read-only disks, between processes, and killed at random moments."""
 
 import fcntl
+import itertools
 import os
 import random
 import resource
@@ -8,7 +9,7 @@ import subprocess
 
 import pytest
 
-from tests.fault_helpers import FORK, killed
+from tests.fault_helpers import FORK, killed, killed_before_step
 from tests.vault_helpers import DEVICE_KEY, make_template
 from voiceid.credentials.credential import Credential
 from voiceid.enrolment import files
@@ -201,6 +202,31 @@ def test_kill_9_at_random_moments_loses_nothing(vault):
         assert list(vault.folder.rglob(".tmp-*")) == []
         last = again.next_counter(credential.credential_id)
         assert last > reported[-1]
+
+
+def _replace_and_count(folder, template, credential_id):
+    vault = Vault.open(folder, DEVICE_KEY)
+    vault.next_counter(credential_id)
+    vault.save_template(template, replace=True)
+    vault.next_counter(credential_id)
+
+
+def test_kill_9_before_any_step_of_a_counter_or_an_enrolment_loses_nothing(vault):
+    template, credential = enrol_with_credential(vault)
+    other, last = template.adapted(make_template(seed=5).utterances), 0
+    for number in itertools.count(1):
+        ended = not killed_before_step(number, _replace_and_count, vault.folder, other, credential.credential_id)
+        again = Vault.open(vault.folder, DEVICE_KEY)
+        assert again.problems() == ()
+        assert again.load_template("Ada").to_bytes() in (template.to_bytes(), other.to_bytes())
+        counter = again.next_counter(credential.credential_id)
+        assert last < counter <= last + 3
+        last = counter
+        if ended:
+            break
+        again.save_template(template, replace=True)
+    assert number > 6, "three records are written, each is synchronised and put into its place"
+    assert again.load_template("Ada").to_bytes() == other.to_bytes()
 
 
 def _delete(report, folder, name):
