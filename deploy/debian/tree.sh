@@ -22,7 +22,9 @@ enter_tree() { # FOLDER
 }
 
 leave_tree() {
+  [[ -n $tree ]] || return 0
   umount "$tree/dev" "$tree/proc"
+  tree=''
 }
 
 inside() {
