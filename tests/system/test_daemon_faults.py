@@ -104,7 +104,7 @@ class Victim:
         assert vault.load_template("ada").enrolment_id == self.enrolment_id
         users = {user.name for user in vault.list_users()}
         assert self.users <= users <= {"ada", "bob"}
-        assert all(vault.load_template(name).utterances for name in users)
+        assert all(len(vault.load_template(name).utterances) >= 3 for name in users)
         failures, counter = Lockout(vault).report("ada").failures, vault.next_counter(self.registration.credential_id)
         assert failures in self.possible
         assert counter > self.counter
