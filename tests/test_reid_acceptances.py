@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -44,21 +45,33 @@ def model(seed=0, dimensions=8, rank=5):
 
 @pytest.mark.parametrize("block", [1, 50, 1000, 10**6])
 @pytest.mark.parametrize("p_known", [0.0, 0.4, 1.0])
-def test_parts_give_what_the_whole_matrix_gives(block, p_known):
+@pytest.mark.parametrize("precision", [np.float32, np.float64])
+def test_parts_give_what_the_whole_matrix_gives(block, p_known, precision):
     rng, plda = np.random.default_rng(5), model()
     voices = 3 * rng.normal(size=(70, 8))
     known, unknown = voices[:50] + rng.normal(size=(50, 8)), voices[40:] + rng.normal(size=(30, 8))
     people = People(np.arange(50), np.arange(40, 70))
     scores = score_all(plda.project(known), plda.project(unknown), p_known)
-    thresholds = [float(np.quantile(scores, q)) for q in (0.5, 0.99)]
-    for found, threshold in zip(
-        scan(Trials(plda, Held(known), Held(unknown), p_known, block), thresholds, people), thresholds, strict=True
-    ):
+    on_a_score = float(np.sort(scores, axis=None)[-40]) - 1e-9  # nearer than 32 bits can tell
+    thresholds = [float(np.quantile(scores, q)) for q in (0.5, 0.99)] + [on_a_score]
+    trials = Trials(plda, Held(known), Held(unknown), p_known, block, precision)
+    for found, threshold in zip(scan(trials, thresholds, people), thresholds, strict=True):
         expected = accept(scores, threshold, people)
         assert matrix(found.counts()) == matrix(expected.counts())
         assert matrix(found.rank1()) == matrix(expected.rank1())
         assert matrix(found.best(10)) == matrix(expected.best(10))
-        np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-9)
+        np.testing.assert_allclose(found.scores, expected.scores, atol=1e-9 if precision is np.float64 else 1e-4)
+    assert len(found) == 40
+
+
+def test_scores_too_large_for_32_bits_are_refused():
+    rng, plda = np.random.default_rng(5), model()
+    voices = 500 * rng.normal(size=(30, 8))
+    people = People(np.arange(30), np.arange(30))
+    trials = Trials(plda, Held(voices), Held(voices + rng.normal(size=(30, 8))), 0.0, precision=np.float32)
+    with pytest.raises(StudyError, match="too large for that precision; use 64 bits"):
+        scan(trials, [0.0], people)
+    assert scan(replace(trials, precision=np.float64), [0.0], people)[0].counts().true_acceptances == 30
 
 
 def test_parts_may_come_in_any_order():

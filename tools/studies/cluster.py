@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import os
+import resource
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -14,8 +16,14 @@ from voiceid.errors import MissingPackageError
 
 Run = Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]]
 """A function like ``map``."""
-AHEAD = 3
+AHEAD = 2
 """Tasks a worker has waiting: few, so that results never pile up."""
+PATIENT = {
+    "distributed.comm.timeouts.connect": "10 minutes",
+    "distributed.comm.timeouts.tcp": "10 minutes",
+    "distributed.scheduler.worker-ttl": None,
+}
+"""Settings of a local cluster: on a busy machine processes answer late, and one that dies is noticed all the same."""
 RETRIES = 2
 """Times a task that failed runs again; tasks of a worker that was killed are given to another besides."""
 
@@ -30,15 +38,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 @contextmanager
-def workers_for(arguments: argparse.Namespace) -> Iterator[Run]:
+def workers_for(arguments: argparse.Namespace) -> Iterator[Workers]:
     """The workers that the arguments ask for."""
     with open_workers(arguments.scheduler, arguments.workers, arguments.memory) as run:
         yield run
 
 
 @contextmanager
-def open_workers(scheduler: str | None = None, workers: int = 1, memory: str = "2GiB") -> Iterator[Run]:
-    """A function like ``map`` whose results come in the order in which they are ready.
+def open_workers(scheduler: str | None = None, workers: int = 1, memory: str = "2GiB") -> Iterator[Workers]:
+    """Workers that apply functions as ``map`` does; results come in the order in which they are ready.
 
     Raises:
         StudyError: no scheduler at the address, or not at least one worker.
@@ -47,36 +55,60 @@ def open_workers(scheduler: str | None = None, workers: int = 1, memory: str = "
     if workers < 1:
         raise StudyError(f"{workers} workers; at least one must work (--workers)")
     if scheduler is None and workers == 1:
-        yield map
+        yield Workers()
         return
     try:
+        import dask
         from distributed import Client, LocalCluster
     except ImportError as error:
         raise MissingPackageError("several workers need Dask: pip install 'voiceid[tools]', or --workers 1") from error
     if scheduler is not None:
         try:
             with Client(scheduler, timeout="10s") as client:
-                yield _on(client)
+                yield Workers(client)
         except OSError as error:
             raise StudyError(f"no Dask scheduler answers at {scheduler} ({error})") from error
         return
     with (
+        dask.config.set(PATIENT),
         LocalCluster(workers, threads_per_worker=1, memory_limit=memory, dashboard_address=":0") as cluster,
         Client(cluster) as client,
     ):
-        yield _on(client)
+        yield Workers(client)
 
 
-def _on(client: Any) -> Run:
-    from distributed import as_completed
+@dataclass(frozen=True, slots=True)
+class Used:
+    """Greatest resident memory in MiB and processor seconds of a process up to now."""
 
-    def run(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+    peak_mib: float
+    cpu_seconds: float
+
+
+def used() -> Used:
+    """By this process."""
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return Used(usage.ru_maxrss / 1024, usage.ru_utime + usage.ru_stime)
+
+
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """Processes that apply a function to items: those of a Dask ``client``, or this one."""
+
+    client: Any = None
+
+    def __call__(self, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+        return map(function, items) if self.client is None else self._submit(function, items)
+
+    def _submit(self, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+        from distributed import as_completed
+
         waiting = iter(items)
-        shared = client.submit(_itself, function, pure=False)  # unlike scattered data, made again if it is lost
-        threads = max(1, sum(client.nthreads().values()))
+        shared = self.client.submit(_itself, function, pure=False)  # unlike scattered data, made again if it is lost
+        threads = max(1, sum(self.client.nthreads().values()))
 
         def submit(number: int) -> list[Any]:
-            return [client.submit(_apply, shared, i, pure=False, retries=RETRIES) for i in islice(waiting, number)]
+            return [self.client.submit(_apply, shared, i, pure=False, retries=RETRIES) for i in islice(waiting, number)]
 
         ready = as_completed(submit(AHEAD * threads))
         for future in ready:
@@ -85,7 +117,13 @@ def _on(client: Any) -> Run:
             for following in submit(1):
                 ready.add(following)
 
-    return run
+    def used(self) -> dict[str, Used]:
+        """What each worker that is alive has used, by address."""
+        return {"here": used()} if self.client is None else dict(self.client.run(used))
+
+    def scheduler_used(self) -> Used | None:
+        """What the scheduler has used; None where this process does the work."""
+        return None if self.client is None else self.client.run_on_scheduler(used)
 
 
 def _apply(function: Callable[[Any], Any], item: Any) -> Any:

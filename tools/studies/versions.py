@@ -32,6 +32,7 @@ PACKAGES = (
     "jiwer",
     "matplotlib",
     "distributed",
+    "speechbrain",
 )
 
 

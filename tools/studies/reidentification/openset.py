@@ -46,6 +46,23 @@ class Columns:
         Raises:
             StudyError: ``p_known`` outside 0 to 1, or a single known speaker.
         """
+        return self._normalised(scores, first_row + np.arange(len(scores))[:, None], p_known)
+
+    def normalise_cells(
+        self, scores: Floats, rows: NDArray[np.intp], columns: NDArray[np.intp], p_known: float
+    ) -> Floats:
+        """Open-set scores of single cells: ``scores``, ``rows`` of the known and ``columns`` are (cells,)."""
+        return self[columns]._normalised(scores, rows, p_known)
+
+    def least(self, threshold: float, p_known: float) -> Floats:
+        """Scores below this, (unknown,), stay below ``threshold`` as open-set scores: nobody's others sum to less than
+        those of the best."""
+        if p_known == 0:
+            return np.full_like(self.best, threshold)
+        least: Floats = threshold + self._against(self.rest, p_known)
+        return least
+
+    def _normalised(self, scores: Floats, rows: NDArray[np.intp], p_known: float) -> Floats:
         if not 0 <= p_known <= 1:
             raise StudyError(f"p_known {p_known}; a probability lies between 0 and 1")
         if p_known == 0:
@@ -55,12 +72,13 @@ class Columns:
         total = np.logaddexp(self.best, self.rest)
         with np.errstate(divide="ignore"):  # of the best score, which the next line replaces
             others = total + np.log1p(-np.exp(np.minimum(scores - total, 0)))
-        is_best = first_row + np.arange(len(scores))[:, None] == self.row
-        others = np.where(is_best, self.rest, others) - np.log(self.known - 1)
-        if p_known < 1:
-            others = np.logaddexp(np.log(p_known) + others, np.log1p(-p_known))
-        normalised: Floats = scores - others
+        normalised: Floats = scores - self._against(np.where(rows == self.row, self.rest, others), p_known)
         return normalised
+
+    def _against(self, others: Floats, p_known: float) -> Floats:
+        """What a score is compared with, of the log-sum of ``others``."""
+        mean: Floats = others - np.log(self.known - 1)
+        return mean if p_known == 1 else np.logaddexp(np.log(p_known) + mean, np.log1p(-p_known))
 
     def best_normalised(self, p_known: float) -> Floats:
         """The open-set score of each column's best, (unknown,)."""
@@ -69,14 +87,19 @@ class Columns:
         return only
 
 
-def summarise(scores: Floats, first_row: int = 0) -> Columns:
-    """Summary of ``scores`` (known, unknown), whose first row is known speaker ``first_row``."""
+def summarise(scores: NDArray[np.floating], first_row: int = 0, *, spoil: bool = False) -> Columns:
+    """Summary of ``scores`` (known, unknown), whose first row is known speaker ``first_row``.
+
+    Sums are of as many bits as the scores, the summary is of 64. With ``spoil`` the scores are overwritten.
+    """
     row = scores.argmax(axis=0)
     cells = (row, np.arange(scores.shape[1]))
-    others = scores.copy()
+    best = scores[cells].astype(np.float64)
+    others = scores if spoil else scores.copy()
     others[cells] = -np.inf
-    rest = others.max(axis=0)
+    runner_up = others.max(axis=0)
+    rest = runner_up.astype(np.float64)
     if len(scores) > 1:
-        others -= rest
-        rest = rest + np.log(np.exp(others, out=others).sum(axis=0))
-    return Columns(scores[cells], row + first_row, rest, len(scores))
+        others -= runner_up
+        rest += np.log(np.exp(others, out=others).sum(axis=0))
+    return Columns(best, row + first_row, rest, len(scores))

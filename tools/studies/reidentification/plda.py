@@ -25,24 +25,35 @@ CONDITION = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Projected:
-    """Embeddings in the latent space: ``factors`` (n, rank) and ``own`` (n,), so that the log-likelihood ratio of two
-    embeddings is ``a.own + b.own + a.factors @ b.factors``. Half of the constant is in each ``own``."""
+    """Embeddings in the latent space: ``extended`` (n, rank + 2) is (factors, own, 1), so that the log-likelihood ratio
+    of two embeddings, ``a.own + b.own + a.factors @ b.factors``, is one matrix product. Half of the constant is in each
+    ``own``."""
 
-    factors: Floats
-    own: Floats
+    extended: NDArray[np.floating]
 
     def __len__(self) -> int:
-        return len(self.own)
+        return len(self.extended)
 
     def __getitem__(self, rows: slice | NDArray[np.intp]) -> Projected:
-        return Projected(self.factors[rows], self.own[rows])
+        return Projected(self.extended[rows])
 
-    def scores(self, other: Projected) -> Floats:
+    def astype(self, precision: type[np.floating]) -> Projected:
+        """The same in another precision."""
+        return Projected(self.extended.astype(precision, copy=False))
+
+    def scores(self, other: Projected) -> NDArray[np.floating]:
         """Log-likelihood ratios, (len(self), len(other)); those of one of ``other`` lie side by side in memory."""
-        scores: Floats = (other.factors @ self.factors.T).T
-        scores += self.own[:, None]
-        scores += other.own
-        return scores
+        return (other._counterpart() @ self.extended.T).T
+
+    def pairs(self, other: Projected) -> NDArray[np.floating]:
+        """Log-likelihood ratios of each with the one of ``other`` in the same place, (n,)."""
+        ratios: NDArray[np.floating] = np.einsum("ij,ij->i", self.extended, other._counterpart())
+        return ratios
+
+    def _counterpart(self) -> NDArray[np.floating]:
+        """(factors, 1, own)."""
+        rank = self.extended.shape[1] - 2
+        return self.extended[:, [*range(rank), rank + 1, rank]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +76,7 @@ class Plda:
         latent = (np.asarray(embeddings, np.float64) - self.mean) @ (weights @ vectors)
         constant = float(np.sum(np.log1p(values) - 0.5 * np.log1p(2 * values)))
         own = 0.5 * (latent**2 @ (1 / (1 + 2 * values) - 1 / (1 + values)) + constant)
-        return Projected(latent / np.sqrt(1 + 2 * values), own)
+        return Projected(np.column_stack([latent / np.sqrt(1 + 2 * values), own, np.ones_like(own)]))
 
 
 def train_plda(

@@ -22,13 +22,14 @@ from tools.studies.errors import StudyError
 from tools.studies.reidentification import peer
 from tools.studies.reidentification.acceptances import People
 from tools.studies.reidentification.plda import Plda
-from tools.studies.reidentification.scan import BLOCK, Apply, Trials, scan, score_all
+from tools.studies.reidentification.scan import BLOCK, Trials, scan, score_all
 from tools.studies.reidentification.synthetic import Population, Session
 from tools.studies.reidentification.thresholds import ThresholdOptions, average_thresholds
 from tools.studies.results import finite, write_json
 from tools.studies.versions import software
 from voiceid.errors import MissingPackageError
 
+PRECISIONS: dict[str, type[np.floating]] = {"float32": np.float32, "float64": np.float64}
 THRESHOLD_SPEAKERS = 1000
 """People with two recordings on which the threshold is found."""
 
@@ -64,7 +65,13 @@ def population_plda(population: Population) -> Plda:
 
 
 def measure(
-    population: Population, sizes: tuple[int, int, int], options: ThresholdOptions, block: int, apply: Apply = map
+    population: Population,
+    sizes: tuple[int, int, int],
+    options: ThresholdOptions,
+    workers: cluster.Workers,
+    *,
+    block: int = BLOCK,
+    precision: str = "float64",
 ) -> dict[str, Any]:
     """Find a threshold, then score ``sizes`` (known, unknown, overlap) people; counts at the strict threshold."""
     known, unknown, overlap = sizes
@@ -85,21 +92,39 @@ def measure(
         Session(population, known - overlap, unknown, 1),
         options.p_known,
         block,
+        PRECISIONS[precision],
     )
     who = People(np.arange(known), np.arange(known - overlap, people))
-    meter = Meter()
-    (accepted,) = scan(trials, [thresholds.mindcf.threshold], who, apply)
+
+    def shown(function: Any, items: Any) -> Any:
+        return tqdm(workers(function, items), total=len(items), desc="scan", unit="slice", disable=None)
+
+    before, start = workers.used(), time.monotonic()
+    (accepted,) = scan(trials, [thresholds.mindcf.threshold], who, shown)
+    seconds, after = time.monotonic() - start, workers.used()
+    scheduler = workers.scheduler_used()
+    cpu_seconds = sum(used.cpu_seconds - before[name].cpu_seconds for name, used in after.items() if name in before)
+    comparisons = known * unknown
     return {
         "known": known,
         "unknown": unknown,
         "overlap": overlap,
-        "comparisons": known * unknown,
+        "dimension": population.dimensions,
+        "rank": population.rank,
+        "comparisons": comparisons,
         "block": block,
+        "precision": precision,
         "threshold": thresholds.mindcf.threshold,
         "confusion_matrix": accepted.counts().matrix(),
         "threshold_seconds": for_threshold.seconds,
         "threshold_cpu_seconds": for_threshold.cpu_seconds,
-        "scan_seconds": meter.read().seconds,
+        "scan_seconds": seconds,
+        "comparisons_per_second": comparisons / seconds,
+        "workers": len(after),
+        "replaced_workers": len(before.keys() - after.keys()),
+        "scan_cpu_seconds_of_workers": cpu_seconds if before.keys() == after.keys() else None,
+        "peak_mib_of_workers": [used.peak_mib for used in after.values()],
+        "peak_mib_of_scheduler": None if scheduler is None else scheduler.peak_mib,
     }
 
 
@@ -137,6 +162,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-s", "--subset", type=int, default=100, help="speakers in a threshold run")
     parser.add_argument("--block", type=int, default=BLOCK, help=f"scores held at once by a worker (default {BLOCK})")
     parser.add_argument(
+        "--precision", choices=PRECISIONS, default="float32", help="of scores; counts are exact with both (float32)"
+    )
+    parser.add_argument(
         "--compare", type=int, nargs=2, metavar=("KNOWN", "UNKNOWN"), help="time SpeechBrain on so many"
     )
     parser.add_argument("--json", type=output, metavar="OUT", help="write the result")
@@ -149,20 +177,9 @@ def run(arguments: argparse.Namespace) -> int:
     sizes = (arguments.known, arguments.unknown, arguments.overlap)
     meter = Meter()
     with cluster.workers_for(arguments) as workers:
-
-        def shown(function: Any, items: Any) -> Any:
-            return tqdm(workers(function, items), total=len(items), desc="scan", unit="slice", disable=None)
-
-        result = measure(population, sizes, options, arguments.block, shown)
+        result = measure(population, sizes, options, workers, block=arguments.block, precision=arguments.precision)
     spent = meter.read()
-    result |= {
-        "workers": arguments.workers,
-        "seconds": spent.seconds,
-        "cpu_seconds": spent.cpu_seconds,
-        "peak_mib_of_the_largest_process": spent.peak_mib,
-        "comparisons_per_cpu_second": result["comparisons"] / (spent.cpu_seconds - result["threshold_cpu_seconds"]),
-        "versions": software(),
-    }
+    result |= {"seconds": spent.seconds, "cpu_seconds": spent.cpu_seconds, "versions": software()}
     if arguments.compare:
         result["speechbrain"] = compare(population, *arguments.compare)
     if arguments.json:

@@ -75,7 +75,12 @@ class Session:
         if isinstance(rows, slice):
             start, stop, _ = rows.indices(self.count)
             return self.population.recordings(self.first + start, stop - start, self.session)
-        return np.concatenate([self.population.recordings(self.first + int(i), 1, self.session) for i in rows])
+        wanted = self.first + np.asarray(rows)
+        found = np.empty((len(wanted), self.population.dimensions))
+        for chunk in np.unique(wanted // CHUNK):  # whose people are all made at once
+            here = wanted // CHUNK == chunk
+            found[here] = self.population.recordings(chunk * CHUNK, CHUNK, self.session)[wanted[here] % CHUNK]
+        return found
 
 
 def synthetic_pool(population: Population, speakers: int, sessions: int, cache: Path) -> Pool:
