@@ -207,6 +207,12 @@ def test_a_study_runs_from_one_file_and_resumes(study: Path, capsys: pytest.Capt
     untouched = [path for path in made if path.name != lost.name]
     assert all(path.stat().st_mtime_ns == made[path] for path in untouched)
 
+    table = output / "scores" / "bim-2.csv"
+    whole = table.read_text().splitlines()
+    table.write_text("\n".join([whole[0], f"{whole[1].rpartition(',')[0]},nan", *whole[2:]]))
+    assert main(["report", str(study)]) == 2
+    assert "bim-2.csv: holds scores that are not numbers" in capsys.readouterr().err
+
     study.write_text(study.read_text().replace("alpha = 1.5", "alpha = 1.0"))
     assert main(["attack", str(study), "--workers", "1"]) == 2
     assert "holds files made with" in capsys.readouterr().err
@@ -262,6 +268,23 @@ def test_lists_are_made_from_the_studys_file(tmp_path: Path, capsys: pytest.Capt
     assert f"0 target and {len(of_split)} non-target trials" in capsys.readouterr().out
     with pytest.raises(StudyError, match="no such index"):
         make_list(tmp_path / "absent.csv", listing)
+    index = tmp_path / "index.csv"
+    good = index.read_text()
+    index.write_text(f"{good}\n{rows[0]}\n{rows[1]}")  # the same recordings again are no further ones
+    make_list(index, listing)
+    assert read_trials(tmp_path / "made.txt") == made
+    index.write_text(good.replace("speaker", "who", 1))
+    with pytest.raises(StudyError, match="no column speaker"):
+        make_list(index, listing)
+    index.write_text(f"{good}\n{rows[0].replace(',ada,', ',bob,')}")
+    with pytest.raises(StudyError, match="is said to be of ada and of bob"):
+        make_list(index, listing)
+    index.write_text(good)
+    for name in sorted(of_split)[:2]:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "0.wav").write_bytes(b"the same")
+    with pytest.raises(StudyError, match=r"0\.wav is a copy of"):
+        make_list(index, listing)
     path.write_text(text + LISTS.format(folder=tmp_path, split=split).replace("tests = 1", "tests = 0"))
     with pytest.raises(StudyError, match="numbers at least 1"):
         read_study(path)

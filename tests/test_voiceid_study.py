@@ -170,6 +170,48 @@ def test_data_that_bears_no_study_is_told(
         choose(read_study(write_study(place, place / "two.csv")))
     assert main(["score", str(write_study(place, index))]) == 2
     assert "make it with the step 'generate'" in capsys.readouterr().err
+    index.write_text(index.read_text().replace("speaker", "who", 1))
+    assert main(["generate", str(write_study(place, index))]) == 2
+    assert "no column speaker; an index needs path, speaker and kind" in capsys.readouterr().err
+
+
+def test_copies_and_empty_files_never_pass_for_recordings(
+    place: Path, recordings: list[Item], capsys: pytest.CaptureFixture[str]
+) -> None:
+    study = write_study(place, write_index(place / "data", recordings, copy=True))
+    first, second = choose(read_study(study)).people
+    again, original = first.genuine[0].path, first.enrolment[0].path
+    kept = again.read_bytes()
+    again.write_bytes(original.read_bytes())
+    assert main(["generate", str(study)]) == 2
+    said = capsys.readouterr().err
+    assert "is a copy of" in said and again.name in said and original.name in said
+    again.write_bytes(kept)
+    assert main(["generate", str(study)]) == 0
+    for item in second.enrolment:
+        item.path.write_bytes(b"")
+    assert main(["score", str(study)]) == 2
+    assert f"{second.name}: none of their enrolment recordings can be used" in capsys.readouterr().err
+    assert not (place / "out" / "trials.csv").exists()
+
+
+def test_a_killed_worker_is_told_and_the_next_run_goes_on(
+    place: Path, recordings: list[Item], capsys: pytest.CaptureFixture[str]
+) -> None:
+    once = f'[ -e "{place}/fell" ] || {{ touch "{place}/fell"; kill -9 $PPID; }}; cp "$0" "$1"'
+    study = write_study(place, write_index(place / "data", recordings, copy=True))
+    text = study.read_text().replace("seed = 0", "seed = 0\njobs = 2").replace("full = 4", "full = 16")
+    command = json.dumps(["sh", "-c", once, "{reference}", "{output}"])
+    lines = [f"command = {command}" if line.startswith("command") else line for line in text.splitlines()]
+    study.write_text(
+        "\n".join(lines).replace('["griffin-lim-mel"]', "[]\nplayed = false").replace("replay = 2", "replay = 0")
+    )
+    assert main(["generate", str(study)]) == 2
+    assert "a worker was killed" in capsys.readouterr().err
+    assert (place / "fell").exists()
+    assert main(["generate", str(study)]) == 0
+    rows = read_rows(place / "out" / "attacks" / "index.csv")
+    assert Counter(row.set for row in rows)["full"] == 16
 
 
 def test_systems_that_cannot_be_used_are_told_first(

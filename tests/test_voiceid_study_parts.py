@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,8 +19,10 @@ from tools.studies.profiles import PROFILES
 from tools.studies.results import digest, kept, whole_file
 from tools.studies.voiceid import figures, fusion, mcadams, page, success
 from tools.studies.voiceid.authentication import repeat
-from tools.studies.voiceid.config import read_study
+from tools.studies.voiceid.config import Attacks, read_study
 from tools.studies.voiceid.errors import refuse_failures
+from tools.studies.voiceid.people import Person
+from tools.studies.voiceid.recipes import plan
 from tools.studies.voiceid.recognisers import RECOGNISERS, load_recogniser, normalised
 from tools.studies.voiceid.systems import COPIES
 from tools.studies.voiceid.tables import Table
@@ -27,6 +30,7 @@ from tools.studies.voiceid.transform import RAW
 from tools.studies.voiceid.transforms import SIGNAL
 from tools.studies.voiceid.trials import Trial, read_trials, write_trials
 from tools.studies.voiceid.unit_voice import learn, log_mel
+from tools.train.data.corpus import Item
 from voiceid.audio import prepare, read_waveform
 from voiceid.features.mel import log_mel as agent_mel
 from voiceid.types import SAMPLE_RATE
@@ -90,6 +94,18 @@ def test_impossible_studies_are_told(tmp_path: Path, text: str, said: str) -> No
         read_study(write_toml(tmp_path, text))
 
 
+@pytest.mark.parametrize(("people", "systems"), [(2, 2), (8, 7), (7, 8), (4, 6)])
+def test_every_system_and_every_person_gets_their_share(tmp_path: Path, people: int, systems: int) -> None:
+    names = [f"p{i}" for i in range(people)]
+    cast = [
+        Person(n, *(3 * [(Item(tmp_path / f"{n}.wav", "set", n, "", "bonafide", "", 3.0, "A", ""),)])) for n in names
+    ]
+    attacks = Attacks(systems=tuple(COPIES)[:systems], full=2 * people * systems, partial=0, replay=0)
+    full = [recipe for recipe in plan(cast, attacks, tmp_path, 0)[0] if recipe.set == "full"]
+    assert set(Counter((recipe.speaker, recipe.system) for recipe in full).values()) == {2}
+    assert len({recipe.system for recipe in full[:systems]}) == systems
+
+
 # --- results
 
 
@@ -137,6 +153,12 @@ def test_trials_survive_their_file(tmp_path: Path) -> None:
     trials = [trial(), trial(outcome="inconclusive", llr=()), trial(system='a "b", c', failed="identity+voiceid")]
     write_trials(tmp_path / "trials.csv", trials)
     assert read_trials(tmp_path / "trials.csv") == trials
+
+
+def test_trials_with_scores_that_are_not_numbers_are_refused(tmp_path: Path) -> None:
+    write_trials(tmp_path / "trials.csv", [trial(), trial(llr=(1.0, float("nan"), 3.0, 4.0))])
+    with pytest.raises(StudyError, match=r"full/ada-00000.flac: scores \(1.0, nan"):
+        read_trials(tmp_path / "trials.csv")
 
 
 @pytest.mark.parametrize("content", [None, "", "path,set\na,b\n", "\x00"])

@@ -16,11 +16,14 @@ from pathlib import Path
 
 import numpy as np
 
+from tools.evaluation.options import EvaluationError
+from tools.evaluation.selection import read_rows
 from tools.evaluation.trials import enrolment_order, same_recording
 from tools.studies.adversarial.config import Listing
 from tools.studies.adversarial.trials import Trial, write_trials
 from tools.studies.errors import StudyError
-from tools.train.data.corpus import Item, read_index
+from tools.studies.recordings import check_copies, check_owners, distinct
+from tools.train.data.corpus import Item
 
 INDEX = "index.csv"
 VICTIM = re.compile(r"attack target (\w+)")
@@ -32,7 +35,7 @@ def by_speaker(items: Sequence[Item], seed: int) -> dict[str, list[Item]]:
     for item in items:
         if item.speaker:
             people[item.speaker].append(item)
-    return {name: enrolment_order(own, seed) for name, own in sorted(people.items())}
+    return {name: distinct(enrolment_order(own, seed)) for name, own in sorted(people.items())}
 
 
 def genuine_trials(
@@ -115,18 +118,20 @@ def make_list(index: Path, options: Listing) -> None:
     """Write the list that ``options`` describe, from ``index``.
 
     Raises:
-        StudyError: no such index, or no trials in its sets.
+        StudyError: no such index, no trials in its sets, or a recording is there twice or of two people.
     """
     if not index.is_file():
         raise StudyError(f"{index}: no such index; name the data (or set VOICEID_CORPUS)")
     try:
-        items = read_index(index)
-    except (KeyError, ValueError) as error:
-        raise StudyError(f"{index}: not an index in the corpus format ({error!r})") from error
+        items = read_rows(index)
+    except EvaluationError as error:
+        raise StudyError(str(error)) from error
+    check_owners(items, index)
     root, longest = index.parent, options.max_seconds
     fitting = [item for item in items if longest is None or item.seconds <= longest]
     own = [item for item in fitting if item.kind == "bonafide" and item.set in options.sets]
     people = by_speaker([item for item in own if options.split in (None, item.split)], options.seed)
+    check_copies(item for own in people.values() for item in own)
     if options.recorded:
         attacks = [item for item in fitting if item.kind == "adversarial" and item.set in options.recorded]
         trials, dropped = recorded_trials(attacks, people, root, options.enrolment)

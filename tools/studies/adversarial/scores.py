@@ -120,6 +120,8 @@ def read_scores(path: Path, transforms: Sequence[str]) -> Scores:
     except (OSError, KeyError, ValueError, TypeError) as error:
         raise StudyError(f"{path}: not a table of scores of this study ({error!r}); run 'detect' again") from error
     copied = {name: columns[name] for name in transforms}
+    if not all(np.isfinite(scores).all() for scores in (columns["none"], *copied.values())):
+        raise StudyError(f"{path}: holds scores that are not numbers; run 'detect' again")
     return Scores(columns["target"] == 1, columns["snr_db"], columns["none"], copied)
 
 

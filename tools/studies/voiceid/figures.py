@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from tools.studies.results import whole_file
+from tools.studies.voiceid.recipes import LIVE
 from tools.studies.voiceid.success import AGENT, IDENTITY_ONLY, LABELS
 
 matplotlib.rcParams["svg.hashsalt"] = "voiceid"
@@ -22,8 +23,8 @@ WIDTH = 7.0
 
 
 def attack_success(result: Mapping[str, Any]) -> Figure:
-    """Table I as bars: what both agents accept, with 95 % intervals."""
-    names = list(result["sets"])
+    """Table I as bars: what both agents accept, with 95 % intervals; what ought to be accepted stands apart."""
+    names = [name for name in LABELS if name in result["sets"]]
     figure = Figure((WIDTH, 0.8 + 0.5 * len(names)), layout="constrained")
     axes = figure.subplots()
     for shift, (agent, label) in enumerate(((IDENTITY_ONLY, "identity only"), (AGENT, "whole agent"))):
@@ -33,9 +34,13 @@ def attack_success(result: Mapping[str, Any]) -> Figure:
         errors = np.abs(bounds.T - rates)
         places = np.arange(len(names)) + 0.38 * shift
         axes.barh(places, rates, 0.36, xerr=errors, color=COLOURS[shift], label=label, error_kw={"lw": 0.8})
+        for place, rate, end in zip(places, rates, bounds[:, 1], strict=True):
+            axes.text(end + 1, place, f"{rate:.0f}", va="center", fontsize=8)
     axes.set_yticks(np.arange(len(names)) + 0.19, [LABELS[name] for name in names])
+    if 0 < (wanted := len(set(LIVE) & set(names))) < len(names):
+        axes.axhline(wanted - 0.31, color="0.6", lw=0.8, ls="--")
     axes.invert_yaxis()
-    axes.set(xlabel="accepted (%)", xlim=(0, 100))
+    axes.set(xlabel="accepted (%)", xlim=(0, 107), xticks=range(0, 101, 20))
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False)
     return figure
 
@@ -51,7 +56,7 @@ def authentication(result: Mapping[str, Any]) -> Figure:
         bars.append((Path(card).stem, means, deviations))
     figure, axes = _grouped(names, bars)
     axes.set(ylabel="authentication success (%)", ylim=(0, 110))
-    axes.legend(frameon=False)
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=len(cards), frameon=False)
     return figure
 
 
@@ -66,6 +71,7 @@ def utility(result: Mapping[str, Any]) -> Figure:
         bounds = np.array([[100 * bound for bound in one["ci95"]] for one in found])
         bars.append((recogniser, rates, np.abs(bounds.T - rates)))
     figure, axes = _grouped(names, bars)
+    axes.margins(y=0.12)
     axes.set(ylabel="word error rate (%)", ylim=(0, None))
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False)
     return figure

@@ -106,10 +106,12 @@ def generate(study: Study, cast: Cast) -> tuple[Path, Account]:
     """
     check_systems(study.attacks)
     folder = study.output / "attacks"
-    claim(folder, digest(study.attacks, study.people, study.seed, [person.name for person in cast.people]))
+    planned = plan(cast.people, study.attacks, folder, study.seed)
+    made_as = [(r.set, r.path.name, r.system, r.text, r.source.name) for recipes in planned for r in recipes]
+    claim(folder, digest(study.attacks, study.people, study.seed, made_as))
     account, rows = Account(), [_enrolled(item, person) for person in cast.people for item in person.enrolment]
     making = Making(study.attacks, study.data, study.seed)
-    for recipes in plan(cast.people, study.attacks, folder, study.seed):
+    for recipes in planned:
         made = each(making, recipes, jobs=study.jobs, account=account, label="make")
         rows += [_row(recipe, length, scene, folder) for recipe, (length, scene) in made]
     refuse_failures(account)

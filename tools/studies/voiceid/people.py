@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 
 import soundfile
 
 from tools.evaluation.selection import read_rows
-from tools.evaluation.trials import enrolment_order, same_recording
+from tools.evaluation.trials import enrolment_order
 from tools.studies.errors import StudyError
+from tools.studies.recordings import check_copies, check_owners, distinct
 from tools.studies.voiceid.config import Study
 from tools.train.data.corpus import Item
 from voiceid.enrolment.names import check_name
@@ -48,10 +48,10 @@ def choose(study: Study) -> Cast:
     """The participants that ``study`` asks for, or as many as the data has, by how much speech there is of them.
 
     Raises:
-        StudyError: fewer than two people have recordings enough.
+        StudyError: fewer than two people have recordings enough, or a recording is there twice or of two people.
     """
     rows = [row for row in read_rows(study.data) if row.kind == "bonafide" and row.speaker]
-    _check_owners(rows, study)
+    check_owners(rows, study.data)
     speakers: dict[str, list[Item]] = defaultdict(list)
     for row in rows:
         if (not study.sets or row.set in study.sets) and study.split in (None, row.split) and _fits(row):
@@ -64,6 +64,7 @@ def choose(study: Study) -> Cast:
             f"{study.data}: {len(people)} of {len(speakers)} speakers have the {study.people.enrolment} recordings to "
             f"enrol, one to try and one to steal, of {SHORTEST:g} s or more each; check sets and split, or bring more"
         )
+    check_copies(item for person in people for item in person.recordings)
     names = {person.name for person in people}
     return Cast(tuple(people), tuple(row for row in rows if row.speaker not in names))
 
@@ -78,13 +79,6 @@ def seconds(item: Item) -> float:
         return 0.0
 
 
-def _check_owners(rows: Iterable[Item], study: Study) -> None:
-    owners: dict[Path, str] = {}
-    for row in rows:
-        if owners.setdefault(row.path, row.speaker) != row.speaker:
-            raise StudyError(f"{study.data}: {row.path} is said to be of {owners[row.path]} and of {row.speaker}")
-
-
 def _fits(row: Item) -> bool:
     try:
         check_name(row.speaker)
@@ -95,7 +89,7 @@ def _fits(row: Item) -> bool:
 
 def _person(own: Sequence[Item], study: Study) -> Person | None:
     """The uses of one speaker's recordings; None where they are too few."""
-    queue = _distinct(enrolment_order(own, study.seed))
+    queue = distinct(enrolment_order(own, study.seed))
     enrolment = _take(queue, study.people.enrolment)
     genuine = _take(queue, study.people.genuine)
     stolen: list[Item] = []
@@ -105,15 +99,6 @@ def _person(own: Sequence[Item], study: Study) -> Person | None:
         stolen.append(genuine.pop())
     complete = len(enrolment) == study.people.enrolment and genuine and stolen
     return Person(own[0].speaker, tuple(enrolment), tuple(genuine), tuple(stolen)) if complete else None
-
-
-def _distinct(items: Iterable[Item]) -> list[Item]:
-    """``items`` without those that may hold a recording that came before."""
-    taken: list[Item] = []
-    for item in items:
-        if not any(same_recording(before, item) for before in taken):
-            taken.append(item)
-    return taken
 
 
 def _take(queue: list[Item], count: int) -> list[Item]:

@@ -6,6 +6,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from math import lcm
 from pathlib import Path
 
 from tools.studies.voiceid.config import Attacks
@@ -59,13 +60,13 @@ def plan(people: Sequence[Person], attacks: Attacks, folder: Path, seed: int) ->
 
 
 def _full(people: Sequence[Person], attacks: Attacks, folder: Path, chance: random.Random) -> list[Recipe]:
-    """Fully spoofed commands: people in turn, and of each person the systems in turn."""
+    """Fully spoofed commands: people in turn and systems in turn, each person by all systems equally often."""
     kinds = kinds_of(attacks)
     systems = list(kinds)
     commands = attacks.commands or tuple(f"{opening} {request}." for opening, request in product(OPENINGS, REQUESTS))
     recipes = []
     for i in range(attacks.full):
-        person, system = people[i % len(people)], systems[i // len(people) % len(systems)]
+        person, system = people[i % len(people)], systems[(i + i // lcm(len(people), len(systems))) % len(systems)]
         text = "" if kinds[system] == "vocoder" else chance.choice(commands)
         path = folder / FULL / _name(person.name, i)
         source = chance.choice(person.stolen).path

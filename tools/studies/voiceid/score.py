@@ -57,11 +57,18 @@ def _score(study: Study, index: Path, output: Path) -> dict[str, Any]:
 
 
 def enrol(study: Study, items: Sequence[Item], account: Account) -> dict[str, Template]:
-    """A template of every person's enrolment recordings."""
+    """A template of every person's enrolment recordings.
+
+    Raises:
+        StudyError: somebody has none that can be used.
+    """
     asking = Asking("identity", study.models.identity, study.cache)
     embeddings: dict[str, list[Any]] = defaultdict(list)
     for item, embedding in each(asking, items, jobs=study.jobs, account=account, label="enrol"):
         embeddings[item.speaker].append(embedding)
+    if without := sorted({item.speaker for item in items} - embeddings.keys()):
+        reason = next(iter(account.failed.values()), next(iter(account.dropped), "no reason known"))
+        raise StudyError(f"{without[0]}: none of their enrolment recordings can be used ({reason})")
     card = find_model(study.models.identity, "identity").card
     return {
         name: Template.create(name, np.stack(own), model=card, net_speech=NET_SPEECH, owner_uid=0)

@@ -28,7 +28,7 @@ LABELS = {
     "partial-played": "partially spoofed, through a loudspeaker",
     "replay": "replayed recordings",
 }
-"""Rows of the table in their order; all but the first two ought to be refused."""
+"""Rows of the table in their order; all but those of live speech ought to be refused."""
 
 
 def step(study: Study) -> dict[str, Any]:
@@ -75,7 +75,15 @@ def _rates(trials: Sequence[Trial]) -> dict[str, Any]:
 
 def tables(result: dict[str, Any]) -> list[Table]:
     """By kind of attack, then by system."""
-    headers = ("accepted", "identity only", "whole agent", "people: identity only", "whole agent", "unfit", "trials")
+    headers = (
+        "accepted",
+        "identity only",
+        "whole agent",
+        "people: identity only",
+        "people: whole agent",
+        "unfit",
+        "trials",
+    )
     rows = [[LABELS[name], *_cells(part)] for name, part in result["sets"].items()]
     caption = (
         f"Share accepted, with Wilson's 95 % interval (which takes trials for independent), of {result['targets']} "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -104,4 +105,6 @@ def _parse(rows: Iterable[dict[str, str]]) -> Iterator[Trial]:
     for row in rows:
         scores: Sequence[str] = [row[name] for name in SCORES]
         llr = tuple(map(float, scores)) if any(scores) else ()
+        if not all(map(math.isfinite, llr)):
+            raise ValueError(f"{row['path']}: scores {llr}")
         yield Trial(**{name: row[name] for name in COLUMNS[: -len(SCORES)]}, llr=llr)
