@@ -71,7 +71,7 @@ def open_workers(scheduler: str | None = None, workers: int = 1, memory: str = "
         return
     with (
         dask.config.set(PATIENT),
-        LocalCluster(workers, threads_per_worker=1, memory_limit=memory, dashboard_address=":0") as cluster,
+        LocalCluster(workers, threads_per_worker=1, memory_limit=memory, dashboard_address=None) as cluster,
         Client(cluster) as client,
     ):
         yield Workers(client)

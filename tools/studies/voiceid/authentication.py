@@ -25,7 +25,7 @@ from tools.studies.voiceid.config import Study
 from tools.studies.voiceid.errors import refuse_failures
 from tools.studies.voiceid.people import choose
 from tools.studies.voiceid.tables import Table, spread
-from tools.studies.voiceid.transform import RAW
+from tools.studies.voiceid.transform import RAW, shown
 from tools.train import metrics
 from tools.train.data.corpus import Item
 from voiceid.models.store import find_model
@@ -156,7 +156,9 @@ def tables(result: dict[str, Any]) -> list[Table]:
     for name in names:
         parts = [part["success"].get(name) for part in cards.values()]
         counted = next(part for part in parts if part)
-        rows.append([name, *("-" if part is None else spread(part) for part in parts), str(counted["recordings"])])
+        rows.append(
+            [shown(name), *("-" if part is None else spread(part) for part in parts), str(counted["recordings"])]
+        )
     rows.append(["EER of untransformed recordings", *(spread(part["eer"]) for part in cards.values()), ""])
     caption = (
         f"Per cent of authentications that succeed, averaged over {result['people']} people; mean and standard "

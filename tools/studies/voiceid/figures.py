@@ -13,8 +13,9 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from tools.studies.results import whole_file
-from tools.studies.voiceid.recipes import LIVE
-from tools.studies.voiceid.success import AGENT, IDENTITY_ONLY, LABELS
+from tools.studies.voiceid.recipes import LABELS, LIVE
+from tools.studies.voiceid.success import AGENT, IDENTITY_ONLY
+from tools.studies.voiceid.transform import shown
 
 matplotlib.rcParams["svg.hashsalt"] = "voiceid"
 Floats = NDArray[np.float64]
@@ -87,7 +88,7 @@ def _grouped(names: Sequence[str], bars: Sequence[tuple[str, Floats, Floats]]) -
         colour = COLOURS[shift % len(COLOURS)]
         drawn = axes.bar(places, heights, width, yerr=errors, color=colour, label=label, error_kw={"lw": 0.8})
         axes.bar_label(drawn, fmt="%.0f", fontsize=8)
-    axes.set_xticks(np.arange(len(names)), names, rotation=30, ha="right")
+    axes.set_xticks(np.arange(len(names)), list(map(shown, names)), rotation=30, ha="right")
     return figure, axes
 
 

@@ -27,7 +27,7 @@ from tools.studies.results import digest, whole_file, write_json
 from tools.studies.voiceid.config import Attacks, Study
 from tools.studies.voiceid.errors import refuse_failures
 from tools.studies.voiceid.people import Cast, Person, choose, seconds
-from tools.studies.voiceid.recipes import FULL, GENUINE, PARTIAL, PLAYED, REPLAY, Recipe, plan
+from tools.studies.voiceid.recipes import FULL, GENUINE, LABELS, PARTIAL, PLAYED, REPLAY, Recipe, plan
 from tools.studies.voiceid.systems import Order, check_systems, command_from, load_system
 from tools.studies.voiceid.tables import Table
 from tools.train.data.corpus import Item
@@ -194,6 +194,6 @@ def tables(result: dict[str, Any]) -> list[Table]:
         f"{len(result['people'])} people, of each {result['stolen_seconds']:.0f} s of stolen speech on average; "
         f"{files['chosen']} clips planned, {dropped} left out as unfit, {files['failed']} failed."
     )
-    rows = [[name, str(count)] for name, count in result["sets"].items()]
+    rows = [[LABELS.get(name, name), str(count)] for name, count in result["sets"].items()]
     rows += [[f"fully spoofed by {name}", str(count)] for name, count in sorted(result["systems"].items())]
     return [Table("The attack corpus", caption, ("set", "clips"), rows)]

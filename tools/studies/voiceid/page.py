@@ -14,10 +14,15 @@ h1, h2 { font-weight: normal; line-height: 1.2 } h2 { margin-top: 2em; border-bo
 table { border-collapse: collapse; margin: 1em 0; font-size: 9.5pt; min-width: 50% }
 caption { text-align: left; font-weight: bold; margin-bottom: .3em }
 th, td { text-align: left; padding: .15em .5em; border-bottom: 1px solid #ccc; vertical-align: top }
-th { border-bottom: 1px solid #000 } .number { text-align: right }
+th { border-bottom: 1px solid #000 } .number { text-align: right; white-space: nowrap }
+th.number { white-space: normal }
 .note { font-size: 9.5pt; color: #333 } figure { margin: 1em 0 } svg { max-width: 100%; height: auto }
 pre { font-size: 8.5pt; white-space: pre-wrap; border: 1px solid #ccc; padding: .5em }
-@media print { body { max-width: none; margin: 0 } h2, table, figure { break-inside: avoid } h2 { break-after: avoid } }
+@page { margin: 15mm }
+@media print {
+  body { max-width: none; margin: 0; padding: 0; font-size: 10pt } table { font-size: 8.5pt }
+  h2, tr, figure { break-inside: avoid } h2, caption, thead { break-after: avoid }
+}
 """
 NUMBER = re.compile(r"$|-$|[+-]?\d+(\.\d+)?($| [^a-z]| of )")
 """The beginning of a cell that is a number, perhaps with a unit, an interval or a total; or empty."""

@@ -20,6 +20,19 @@ PLAYED = "-played"
 """Ends the name of the set of spoofed clips that went through a loudspeaker."""
 LIVE = (GENUINE, GENUINE_ROOM)
 PARTIAL_KIND = "partial"
+STRANGERS = "strangers"
+"""Genuine commands, tried on templates of other people."""
+LABELS = {
+    "genuine": "genuine commands",
+    "genuine-room": "genuine commands in a simulated room",
+    STRANGERS: "genuine commands of other people",
+    "full": "fully spoofed",
+    "full-played": "fully spoofed, through a loudspeaker",
+    "partial": "partially spoofed",
+    "partial-played": "partially spoofed, through a loudspeaker",
+    "replay": "replayed recordings",
+}
+"""Sets in the order of tables; all but those of live speech ought to be refused."""
 
 
 @dataclass(frozen=True, slots=True)

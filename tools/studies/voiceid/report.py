@@ -78,8 +78,9 @@ def _section(study: Study, name: str, result: dict[str, Any]) -> list[str]:
 
 
 def _models(made_with: dict[str, Any]) -> Table:
-    rows = [[role, card["name"], card["version"], card["sha256"]] for role, card in made_with["models"].items()]
-    return Table("Models", "The agent's, as their cards name them.", ("role", "name", "version", "sha256"), rows)
+    rows = [[role, card["name"], card["version"], card["sha256"][:16]] for role, card in made_with["models"].items()]
+    caption = "The agent's, as their cards name them; the first 16 digits of sha256, all of them in summary.json."
+    return Table("Models", caption, ("role", "name", "version", "sha256"), rows)
 
 
 def _packages(made_with: dict[str, Any]) -> Table:

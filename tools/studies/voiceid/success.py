@@ -14,21 +14,11 @@ from typing import Any
 from tools.evaluation.report import rate
 from tools.studies.results import digest, kept
 from tools.studies.voiceid.config import Study
+from tools.studies.voiceid.recipes import LABELS, STRANGERS
 from tools.studies.voiceid.tables import Table, share
 from tools.studies.voiceid.trials import Trial, read_trials
 
 IDENTITY_ONLY, AGENT = "identity_only", "agent"
-LABELS = {
-    "genuine": "genuine commands",
-    "genuine-room": "genuine commands in a simulated room",
-    "strangers": "genuine commands of other people",
-    "full": "fully spoofed",
-    "full-played": "fully spoofed, through a loudspeaker",
-    "partial": "partially spoofed",
-    "partial-played": "partially spoofed, through a loudspeaker",
-    "replay": "replayed recordings",
-}
-"""Rows of the table in their order; all but those of live speech ought to be refused."""
 
 
 def step(study: Study) -> dict[str, Any]:
@@ -49,7 +39,7 @@ def summarise(trials: Sequence[Trial]) -> dict[str, Any]:
             if not trial.live:
                 systems[trial.set, trial.system.split(" by ")[0]].append(trial)
         elif trial.live:
-            groups["strangers"].append(trial)
+            groups[STRANGERS].append(trial)
     return {
         "sets": {name: _rates(groups[name]) for name in LABELS if name in groups},
         "systems": [{"set": name, "system": system, **_rates(own)} for (name, system), own in sorted(systems.items())],

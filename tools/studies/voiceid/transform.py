@@ -41,6 +41,11 @@ RAW = "raw"
 """Set of the recordings as they are."""
 
 
+def shown(name: str) -> str:
+    """A transformation's name in tables and figures."""
+    return "untransformed" if name == RAW else name
+
+
 @dataclass(frozen=True, slots=True)
 class Job:
     """``source`` to be transformed into ``path`` by ``name``."""
@@ -166,5 +171,5 @@ def tables(result: dict[str, Any]) -> list[Table]:
     """Recordings by transformation."""
     files = result["files"]
     caption = f"{sum(files['dropped'].values())} left out as unfit, {files['failed']} failed."
-    rows = [[name, str(count)] for name, count in result["sets"].items()]
+    rows = [[shown(name), str(count)] for name, count in result["sets"].items()]
     return [Table("Transformed recordings", caption, ("transformation", "recordings"), rows)]

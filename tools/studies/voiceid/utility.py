@@ -24,7 +24,7 @@ from tools.studies.voiceid.config import Study
 from tools.studies.voiceid.errors import refuse_failures
 from tools.studies.voiceid.recognisers import load_recogniser, normalised, version
 from tools.studies.voiceid.tables import Table
-from tools.studies.voiceid.transform import RAW
+from tools.studies.voiceid.transform import RAW, shown
 from tools.train import metrics
 from tools.train.data.corpus import Item
 from voiceid.audio import read_waveform
@@ -144,7 +144,7 @@ def tables(result: dict[str, Any]) -> list[Table]:
             rows.append(
                 [
                     name,
-                    transformation,
+                    shown(transformation),
                     f"{100 * figures['wer']:.1f} % ({100 * low:.1f} to {100 * high:.1f})",
                     "" if raw is None or transformation == RAW else f"{100 * (figures['wer'] - raw):+.1f}",
                     f"{figures['rtf']:.3f}",
