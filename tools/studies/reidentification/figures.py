@@ -173,7 +173,8 @@ def _acceptances(
     for i, (y, colour, name) in enumerate(series):
         _circles(axes, runs, x, y, colour, width, (i - (len(series) - 1) / 2) * width, name)
     axes.set_ylabel("N")
-    axes.set_ylim(bottom=-0.05 * axes.get_ylim()[1])
+    top = max(1.0, axes.get_ylim()[1])
+    axes.set_ylim(-0.05 * top, top)
     if runs:
         axes.legend(frameon=False, loc="upper right")
     found = correlate(runs, x, _false)

@@ -175,11 +175,11 @@ def run(arguments: argparse.Namespace) -> int:
     population = Population(arguments.dimension, arguments.rank, arguments.spread, arguments.seed)
     options = ThresholdOptions(arguments.run_threshold, arguments.subset)
     sizes = (arguments.known, arguments.unknown, arguments.overlap)
-    meter = Meter()
+    meter, made_with = Meter(), software()
     with cluster.workers_for(arguments) as workers:
         result = measure(population, sizes, options, workers, block=arguments.block, precision=arguments.precision)
     spent = meter.read()
-    result |= {"seconds": spent.seconds, "cpu_seconds": spent.cpu_seconds, "versions": software()}
+    result |= {"seconds": spent.seconds, "cpu_seconds": spent.cpu_seconds, "versions": made_with}
     if arguments.compare:
         result["speechbrain"] = compare(population, *arguments.compare)
     if arguments.json:
