@@ -197,7 +197,10 @@ def _rate(
     """Circles and mean lines of a rate; runs where it is undefined are left out."""
     width = _frame(axes, runs, x, label, title, tag, labels)
     _circles(axes, [run for run in runs if not math.isnan(y(run))], x, y, BLACK, width, 0.0, "")
-    axes.set_ylabel("TA / (TA + FA)" if y is _precision else "FA / comparisons of different people")
+    if y is _precision:
+        axes.set(ylabel="TA / (TA + FA)", ylim=(-0.05, 1.1))
+    else:
+        axes.set_ylabel("FA / comparisons of different people")
 
 
 def _frame(

@@ -41,7 +41,7 @@ def attack_success(result: Mapping[str, Any]) -> Figure:
     if 0 < (wanted := len(set(LIVE) & set(names))) < len(names):
         axes.axhline(wanted - 0.31, color="0.6", lw=0.8, ls="--")
     axes.invert_yaxis()
-    axes.set(xlabel="accepted (%)", xlim=(0, 107), xticks=range(0, 101, 20))
+    axes.set(xlabel="accepted (%)", xlim=(0, 110), xticks=range(0, 101, 20))
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False)
     return figure
 
