@@ -22,7 +22,7 @@ from tools.evaluation.trials import enrolment_order, same_recording
 from tools.studies.adversarial.config import Listing
 from tools.studies.adversarial.trials import Trial, write_trials
 from tools.studies.errors import StudyError
-from tools.studies.recordings import check_copies, check_owners, distinct
+from tools.studies.recordings import check_copies, check_owners
 from tools.train.data.corpus import Item
 
 INDEX = "index.csv"
@@ -32,10 +32,10 @@ VICTIM = re.compile(r"attack target (\w+)")
 def by_speaker(items: Sequence[Item], seed: int) -> dict[str, list[Item]]:
     """Each speaker's recordings in the seeded order of enrolment."""
     people: dict[str, list[Item]] = defaultdict(list)
-    for item in items:
+    for item in {item.path: item for item in items}.values():  # a row that is there twice is one recording
         if item.speaker:
             people[item.speaker].append(item)
-    return {name: distinct(enrolment_order(own, seed)) for name, own in sorted(people.items())}
+    return {name: enrolment_order(own, seed) for name, own in sorted(people.items())}
 
 
 def genuine_trials(
