@@ -71,6 +71,9 @@ def lenient_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if consistency := card["parameters"].get("consistency"):
             for threshold in consistency["thresholds"].values():
                 threshold["value"] = -20.0
+        if owner := card["parameters"].get("owner"):
+            for threshold in owner["thresholds"].values():
+                threshold["value"] = value
         path.write_text(json.dumps(card), "utf-8")
     return folder
 

@@ -97,6 +97,11 @@ def test_enrolments_move_and_credentials_do_not(party: Party, backup: Backup, da
     assert made.credential.public_key != party.registered.credential.public_key
 
 
+def test_a_backup_of_version_1_opens(backup: Backup) -> None:
+    opened = open_backup(resealed(backup._payload()), PASSPHRASE)
+    assert [user.template.to_bytes() for user in opened.users] == [user.template.to_bytes() for user in backup.users]
+
+
 def test_nothing_of_it_is_in_clear(party: Party, data: bytes) -> None:
     template = party.template
     for secret in (b"Ada", b"Bob", RP.encode(), b"identity-test", b"argon2", template.frozen_features[:16]):
@@ -200,8 +205,8 @@ def test_any_bytes_are_an_error(data: bytes, draw: st.DataObject) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"version": 2}, "version 2 is newer .* upgrade"),
-        ({"version": 2, "kdf": "new"}, "version 2 is newer"),
+        ({"version": 3}, "version 3 is newer .* upgrade"),
+        ({"version": 3, "kdf": "new"}, "version 3 is newer"),
         ({"version": 0}, "impossible version"),
         ({"version": "1"}, "version is str"),
         ({"format": "other"}, "no backup by voiceid"),

@@ -420,6 +420,19 @@ def test_a_vault_of_version_1_is_migrated(vault):
     assert versions == {FORMAT_VERSION}
 
 
+def test_a_template_of_version_2_is_stamped_anew_and_measures_nothing(vault):
+    vault.save_template(make_template())
+    path = template_file(vault)
+    place = path.relative_to(vault.folder).as_posix()
+    record = KEYS.unseal(path.read_bytes(), place)
+    path.write_bytes(KEYS.seal(Record(2, record.kind, record.user_id, record.payload), place))
+    (vault.folder / "format").write_bytes(vault_header(2, KEYS.check))
+    loaded = reopen(vault).load_template("Ada")
+    assert loaded.known_baselines == ()
+    assert loaded.to_bytes() == record.payload
+    assert path.read_bytes()[4] == FORMAT_VERSION == 3
+
+
 def test_an_interrupted_migration_goes_on(vault):
     for name in ("Ada", "Bob"):
         vault.save_template(make_template(name))

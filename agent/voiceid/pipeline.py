@@ -124,7 +124,7 @@ class Pipeline:
 
     def _judge(self, utterance: Utterance, voice: Voice, template: Template, watch: Stopwatch) -> Decision:
         """Decide on a usable ``utterance``, heard as ``voice``."""
-        judgement = self.judges.examine(utterance, voice, template.utterances, watch)
+        judgement = self.judges.examine(utterance, voice, template.utterances, watch, template.known_baselines)
         decision = decide(utterance.quality, judgement.evidence, judgement.voiceid, judgement.voiceid_threshold)
         return dataclasses.replace(decision, timings=watch.timings(), user=template.name)
 

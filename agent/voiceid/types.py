@@ -114,6 +114,8 @@ class Score:
     llr: float
     threshold: float
     """The least ``llr`` that passes."""
+    shift: float = 0.0
+    """What was taken off ``llr`` because the owner's enrolment scores high, or added where it scores low."""
 
     @property
     def passed(self) -> bool:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tools.evaluation import det
+from tools.evaluation.baselines import baselines_of
 from tools.evaluation.deciding import GATES, SIMULATED_REPLAY, SPLICE, Deciding, Verdict, load_pipeline
 from tools.evaluation.judging import Asking
 from tools.evaluation.options import Options
@@ -59,6 +60,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="also N simulated replays of owners (rooms and loudspeakers of the test)",
     )
+    parser.add_argument(
+        "--absolute", action="store_true", help="judge as where the detectors' scores of enrolments are not known"
+    )
     det.add_option(parser)
     parser.epilog = (
         f"Attacks without --kinds: {', '.join(ATTACKS)}. Attacks whose speaker is not enrolled are tried on a seeded "
@@ -82,11 +86,18 @@ def measure(options: Options, arguments: argparse.Namespace) -> tuple[dict[str, 
     bonafide = [item for item in items if item.kind == "bonafide"]
     enrolled = enrol(bonafide, embed_all, seed=options.seed, dropped=dropped)
     card = find_model(settings.models.identity, "identity").card
+    enrolments = {e.speaker: e.items for e in enrolled}
+    baselines = baselines_of(settings.models, enrolments, jobs=options.jobs, cache=options.cache)
     templates = {
-        e.speaker: Template.create(
-            e.speaker, np.stack([embeddings[i] for i in e.items]), model=card, net_speech=NET_SPEECH, owner_uid=0
+        name: Template.create(
+            name,
+            np.stack([embeddings[i] for i in own]),
+            model=card,
+            net_speech=NET_SPEECH,
+            owner_uid=0,
+            baselines=() if arguments.absolute else baselines[name],
         )
-        for e in enrolled
+        for name, own in enrolments.items()
     }
     plan, untargeted = plan_trials(items, enrolled, arguments, options)
     account.dropped.update(dropped)
@@ -99,9 +110,9 @@ def measure(options: Options, arguments: argparse.Namespace) -> tuple[dict[str, 
         "command": "decision",
         "cards": [card_summary(judge.card) for judge in cards],
         "operating_point": arguments.point,
-        "condition": {"seconds": arguments.seconds},
+        "condition": {"seconds": arguments.seconds, "absolute": arguments.absolute},
         "n_speakers": len(enrolled),
-        **summarise(trials, untargeted, arguments.point, points_of(judges)),
+        **summarise(trials, untargeted, arguments.point, points_of(judges, absolute=arguments.absolute)),
     }
     return result, describe(result), account
 

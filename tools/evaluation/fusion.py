@@ -92,7 +92,7 @@ def recorded_attacks(options: Options, bench: Bench, account: Account) -> list[F
     claimed = {item.speaker for item in attacks} - {""}
     bonafide = [item for item in items if item.kind == "bonafide" and item.speaker in claimed]
     enrolled = enrol(bonafide, embed_all, seed=options.seed, dropped=account.dropped) if bonafide else []
-    references = {e.speaker: e.embeddings for e in enrolled}
+    references = {e.speaker: bench.enrol([load_utterance(item) for item in e.items]) for e in enrolled}
 
     def clip(item: Item) -> Clip:
         utterance = load_utterance(item)

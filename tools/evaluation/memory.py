@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import voiceid
+from voiceid.scoring.owner import ENTRY
 from voiceid.types import Samples, Segment
 
 
@@ -50,12 +51,16 @@ class Memory:
 
 
 class Remembered:
-    """A judge whose embeddings, ``windows`` and ``score`` of audio are remembered; all else is the judge's own."""
+    """A judge whose embeddings, ``windows`` and ``score`` of audio are remembered; all else is the judge's own.
+
+    What its card says of owners bears on none of these.
+    """
 
     def __init__(self, judge: Any, memory: Memory) -> None:
         self._judge, self._memory = judge, memory
         card = judge.card
-        model = (card.sha256, sorted(card.assets.items()), sorted(card.parameters.items()), card.window_seconds)
+        parameters = sorted((name, value) for name, value in card.parameters.items() if name != ENTRY)
+        model = (card.sha256, sorted(card.assets.items()), parameters, card.window_seconds)
         self._salt = hashlib.sha256(f"{model}{_code(card.role)}".encode()).digest()
 
     def __getattr__(self, name: str) -> Any:

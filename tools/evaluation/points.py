@@ -25,9 +25,14 @@ class Point:
     voiceid: float
 
 
-def points_of(judges: Judges) -> dict[str, Point]:
-    """The operating points that all cards of ``judges`` have."""
+def points_of(judges: Judges, *, absolute: bool = False) -> dict[str, Point]:
+    """The operating points that all cards of ``judges`` have, for detectors that judge relative to the owner where they
+    can; with ``absolute`` for those that never do.
+    """
     cards = {gate: getattr(judges, gate).card.thresholds for gate in GATES if gate != "consistency"}
+    if not absolute:
+        detectors = {gate: getattr(judges, gate).owner for gate in ("spoofing", "liveness")}
+        cards |= {gate: owner.thresholds for gate, owner in detectors.items() if owner}
     gates = cards | {"consistency": judges.consistency.thresholds}
     fused = judges.fusion.card.thresholds
     return {

@@ -59,7 +59,8 @@ step tools.train.data.liveness_set --split train --pairs 2400
 for split in dev test; do step tools.train.data.liveness_set --split "$split" --pairs 600; done
 step tools.train.liveness train
 
-# Fusion of the three.
+# How spoofing judges relative to an owner, then the fusion of the three.
+step tools.train.owner
 step tools.train.fusion
 
 # The guard, for whoever switches it on: thresholds on development speakers, figures on others.

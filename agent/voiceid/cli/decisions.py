@@ -42,13 +42,16 @@ def reasons(decision: Decision) -> Text:
 
 
 def scores(decision: Decision) -> Table | Text:
-    """The judges' scores with their thresholds."""
+    """The judges' scores with their thresholds, and what was taken off because the owner's enrolment scores high."""
     if decision.evidence is None:
         return Text("")
-    table = Table("judge", "score (llr)", "threshold", "", box=None, pad_edge=True)
-    for name, score in decision.evidence.scores().items():
+    judged = decision.evidence.scores()
+    shifted = any(score.shift for score in judged.values())
+    table = Table("judge", "score (llr)", *(["less the owner's"] if shifted else []), "threshold", "", box=None)
+    for name, score in judged.items():
         verdict = Text("pass", style="green") if score.passed else Text("fail", style="red")
-        table.add_row(name, f"{score.llr:+.2f}", f"{score.threshold:+.2f}", verdict)
+        own = [f"{score.shift:+.2f}" if score.shift else ""] if shifted else []
+        table.add_row(name, f"{score.llr:+.2f}", *own, f"{score.threshold:+.2f}", verdict)
     return table
 
 

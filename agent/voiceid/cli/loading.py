@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 from voiceid.cli.output import progress, stderr
-from voiceid.errors import UnknownUserError
+from voiceid.errors import ModelError, UnknownUserError
 
 if TYPE_CHECKING:
     from voiceid.credentials.keys import DeviceKey
@@ -64,6 +65,21 @@ def identity_in_use(settings: Settings) -> str | None:
     from voiceid.models.store import known_sha256
 
     return known_sha256(settings.models.identity)
+
+
+def relative_detectors(settings: Settings) -> dict[str, str]:
+    """Role and SHA-256 of each detector in use that can judge relative to an owner, as far as cards can be read."""
+    from voiceid.models.card import read_card
+    from voiceid.models.store import card_path
+    from voiceid.scoring.owner import ENTRY
+
+    found = {}
+    for reference in (settings.models.spoofing, settings.models.liveness):
+        with contextlib.suppress(ModelError):
+            card = read_card(card_path(reference))
+            if ENTRY in card.parameters:
+                found[str(card.role)] = card.sha256
+    return found
 
 
 def warn(message: str) -> None:

@@ -15,7 +15,7 @@ from voiceid.cli.asking import secret
 from voiceid.cli.context import Context, command_app, context_of
 from voiceid.cli.enroll import Files
 from voiceid.cli.guided import check_storing, collect, enrol_remotely, enrolled, finish, start_session
-from voiceid.cli.loading import all_templates, identity_in_use, open_vault, warn
+from voiceid.cli.loading import all_templates, identity_in_use, open_vault, relative_detectors, warn
 from voiceid.cli.output import plain, stderr
 from voiceid.cli.remote import daemon
 from voiceid.errors import EnrolmentError, VaultError
@@ -63,10 +63,17 @@ def show(ctx: typer.Context, name: Name) -> None:
     user, credentials = shown["user"], shown["credentials"]
     table = Table.grid(padding=(0, 2))
     for key, value in {**user, "created": show_moment(user["created"])}.items():
-        text = ", ".join(model[:12] for model in value) if key == "models" else str(value)
+        text = str(value)
+        if isinstance(value, list):
+            text = ", ".join(value if key == "not_relative" else [model[:12] for model in value])
         table.add_row(key.replace("_", " "), Text(text))
     if user["renew"]:
         warn(f"the identity model in use is none of these: 'voiceid users renew {user['name']}' keeps all credentials")
+    if user["not_relative"]:
+        warn(
+            f"{' and '.join(user['not_relative'])} cannot judge relative to {user['name']!r}, whose enrolment was not "
+            f"scored by the models in use: 'voiceid users renew {user['name']}' makes up for it"
+        )
     context.emit({**user, "credentials": credentials}, table, _credential_lines(credentials))
 
 
@@ -254,8 +261,8 @@ def _local_users(context: Context) -> list[dict[str, Any]]:
     vault = open_vault(settings)
     for problem in vault.problems():
         warn(problem)
-    model = identity_in_use(settings)
-    return [plain(user.facts(model)) for user in vault.list_users()]
+    model, detectors = identity_in_use(settings), relative_detectors(settings)
+    return [plain(user.facts(model, detectors)) for user in vault.list_users()]
 
 
 def _local_user(context: Context, name: str) -> dict[str, Any]:
@@ -263,7 +270,8 @@ def _local_user(context: Context, name: str) -> dict[str, Any]:
     vault = open_vault(settings)
     user = vault.show_user(name)
     credentials = [plain(credential.facts(user.name)) for credential in vault.credentials(name)]
-    return {"user": plain(user.facts(identity_in_use(settings))), "credentials": credentials}
+    facts = user.facts(identity_in_use(settings), relative_detectors(settings))
+    return {"user": plain(facts), "credentials": credentials}
 
 
 def _credentials_or_damage(vault: Vault, name: str) -> Text:

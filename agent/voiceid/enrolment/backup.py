@@ -38,9 +38,10 @@ MIN_PASSPHRASE, MAX_PASSPHRASE = 12, 1024
 """Characters."""
 
 MEMORY_KIB, ITERATIONS, LANES = 64 * 1024, 3, 4
-"""Argon2id as RFC 9106 advises where memory is short; part of version 1."""
+"""Argon2id as RFC 9106 advises where memory is short; part of both versions."""
 
-_FORMAT, _VERSION = "voiceid-backup", 1
+_FORMAT, _VERSION = "voiceid-backup", 2
+"""Version 1: templates without baselines."""
 _SALT, _NONCE = 16, 12
 _HEAD = 128
 """Bytes, within which the format is named."""
@@ -160,7 +161,7 @@ def _outer(data: bytes) -> dict[str, Any]:
         )
     cbor.check_fields(table, _OUTER, where="backup", error=BackupError)
     checksum = table.pop("checksum")
-    if version != _VERSION or len(table["salt"]) != _SALT or len(table["nonce"]) != _NONCE:
+    if version not in range(1, _VERSION + 1) or len(table["salt"]) != _SALT or len(table["nonce"]) != _NONCE:
         raise BackupError("backup: impossible version, salt or nonce")
     if checksum != _checksum(table):
         raise BackupError("backup: the file is damaged (its checksum differs); take another copy")

@@ -15,6 +15,7 @@ from voiceid.enrolment.matching import Matching, mean_direction
 from voiceid.enrolment.template import Template
 from voiceid.errors import EnrolmentError
 from voiceid.scoring.judges import Judges
+from voiceid.scoring.owner import Baseline, first_of_each
 from voiceid.scoring.policy import describe_faults
 from voiceid.settings import Settings
 from voiceid.stopwatch import Stopwatch
@@ -76,6 +77,7 @@ class EnrolmentSession:
         self._embeddings: list[NDArray[np.float32]] = []
         self._offered = 0
         self._numbers: list[int] = []
+        self._detected: list[tuple[float, float]] = []
         self._taken: set[bytes] = set()
         self._net_speech = 0.0
 
@@ -108,7 +110,8 @@ class EnrolmentSession:
         spoofing = self._judges.spoofing_score(self._judges.spoofing.score(utterance.samples))
         if not spoofing.passed:
             return self._refuse(EnrolmentFault.SOUNDS_SYNTHETIC, "sounds synthetic", utterance)
-        if not self._judges.liveness_score(self._judges.liveness.score(utterance.samples)).passed:
+        liveness = self._judges.liveness_score(self._judges.liveness.score(utterance.samples))
+        if not liveness.passed:
             return self._refuse(EnrolmentFault.SOUNDS_REPLAYED, "sounds like a loudspeaker", utterance)
         voice = self._judges.hear(utterance, Stopwatch())
         if not self._judges.consistency_score(voice, voice.whole).passed:
@@ -121,6 +124,7 @@ class EnrolmentSession:
             return self._refuse(EnrolmentFault.OTHER_SPEAKER, message, utterance)
         self._embeddings.append(voice.whole)
         self._numbers.append(self._offered)
+        self._detected.append((spoofing.raw, liveness.raw))
         self._taken.add(digest)
         self._net_speech += utterance.quality.net_speech
         return EnrolmentFeedback(True, None, "taken", utterance.quality, self.progress)
@@ -142,6 +146,7 @@ class EnrolmentSession:
             net_speech=self._net_speech,
             owner_uid=owner_uid,
             user_id=user_id,
+            baselines=self._baselines(),
         )
         comparable = [
             other
@@ -167,7 +172,15 @@ class EnrolmentSession:
             model=self._judges.identity.card,
             enrolment_id=template.enrolment_id,
             net_speech=self._net_speech,
+            baselines=self._baselines(),
         )
+
+    def _baselines(self) -> tuple[Baseline, ...]:
+        """What the detectors score of the utterances taken in."""
+        cards = (self._judges.spoofing.card, self._judges.liveness.card)
+        means = np.mean(self._detected, axis=0).tolist()
+        found = (Baseline.of(card, mean, len(self._detected)) for card, mean in zip(cards, means, strict=True))
+        return first_of_each(found)
 
     def _check(self, name: str) -> None:
         need = self._settings.enrolment

@@ -18,12 +18,16 @@ from numpy.typing import NDArray
 from voiceid import cbor
 from voiceid.errors import EnrolmentError, VaultError
 from voiceid.models.card import Card
+from voiceid.scoring.owner import Baseline
 from voiceid.wall_clock import unix_seconds
 
 Embedding = NDArray[np.float32]
 T = TypeVar("T")
 
 ID_BYTES = 16
+MAX_BASELINE = 1e6
+"""No detector scores higher, nor lower than its negative."""
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 MATCHING_FIELDS: dict[str, type] = {
     "embedding": bytes,
@@ -34,6 +38,9 @@ MATCHING_FIELDS: dict[str, type] = {
     "created": int,
     "net_speech_ms": int,
 }
+BASELINES: dict[str, type] = {"baselines": dict}
+"""Left out where there are none, as in records up to version 2."""
+_BASELINE: dict[str, type] = {"mean_millionths": int, "utterances": int}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,16 +61,27 @@ class Matching:
     """Unix seconds."""
     net_speech: float
     """Seconds of speech behind it, in whole milliseconds."""
+    baselines: tuple[Baseline, ...] = ()
+    """What detectors scored of its utterances, sorted by model."""
 
     def __post_init__(self) -> None:
         check_vectors(self.embedding, self.utterances)
         check_model(self.model_name, self.model_sha256)
+        check_baselines(self.baselines)
         if len(self.enrolment_id) != ID_BYTES or self.created < 0 or not 0 <= self.net_speech < float("inf"):
             raise EnrolmentError("template: impossible enrolment id, time or net speech")
 
     @classmethod
-    def create(cls, embeddings: Embedding, *, model: Card, enrolment_id: bytes, net_speech: float) -> Matching:
-        """From utterance ``embeddings`` float32 (n, d) by ``model``.
+    def create(
+        cls,
+        embeddings: Embedding,
+        *,
+        model: Card,
+        enrolment_id: bytes,
+        net_speech: float,
+        baselines: tuple[Baseline, ...] = (),
+    ) -> Matching:
+        """From utterance ``embeddings`` float32 (n, d) by ``model``, and what detectors scored of the utterances.
 
         Raises:
             EnrolmentError: impossible embeddings.
@@ -77,6 +95,7 @@ class Matching:
             enrolment_id=enrolment_id,
             created=unix_seconds(),
             net_speech=round(net_speech, 3),
+            baselines=baselines,
         )
 
     def to_bytes(self) -> bytes:
@@ -110,11 +129,18 @@ class Matchable(Protocol):
     def created(self) -> int: ...
     @property
     def net_speech(self) -> float: ...
+    @property
+    def baselines(self) -> tuple[Baseline, ...]: ...
 
 
 def matching_entries(record: Matchable) -> dict[str, Any]:
-    """The entries of a stored record that :data:`MATCHING_FIELDS` names."""
-    return {
+    """The entries of a stored record that :data:`MATCHING_FIELDS` and :data:`BASELINES` name."""
+    baselines = {
+        known.model_sha256: {"mean_millionths": round(known.mean * 1_000_000), "utterances": known.utterances}
+        for known in record.baselines
+    }
+    optional = {"baselines": baselines} if baselines else {}
+    return optional | {
         "embedding": record.embedding.astype("<f4").tobytes(),
         "utterances": record.utterances.astype("<f4").tobytes(),
         "model_name": record.model_name,
@@ -132,13 +158,24 @@ def read_record(make: Callable[..., T], data: bytes, fields: dict[str, type], *,
         VaultError: malformed, or an impossible value.
     """
     table: dict[str, Any] = cbor.decode(data, where=where, error=VaultError)
-    cbor.check_fields(table, fields, where=where, error=VaultError)
+    cbor.check_fields(table, fields, BASELINES, where=where, error=VaultError)
     try:
         embedding, utterances = read_vectors(table.pop("embedding"), table.pop("utterances"))
         net_speech = table.pop("net_speech_ms") / 1000
-        return make(embedding=embedding, utterances=utterances, net_speech=net_speech, **table)
+        baselines = _read_baselines(table.pop("baselines", {}), where)
+        return make(embedding=embedding, utterances=utterances, net_speech=net_speech, baselines=baselines, **table)
     except (ValueError, EnrolmentError) as problem:
         raise VaultError(f"{where}: {problem}") from problem
+
+
+def _read_baselines(table: dict[str, Any], where: str) -> tuple[Baseline, ...]:
+    for entry in table.values():
+        if not isinstance(entry, dict):
+            raise VaultError(f"{where}: a baseline is a map")
+        cbor.check_fields(entry, _BASELINE, where=where, error=VaultError)
+    return tuple(
+        Baseline(sha256, entry["mean_millionths"] / 1_000_000, entry["utterances"]) for sha256, entry in table.items()
+    )
 
 
 def read_vectors(embedding: bytes, utterances: bytes) -> tuple[Embedding, Embedding]:
@@ -174,8 +211,22 @@ def check_model(name: str, sha256: str) -> None:
     Raises:
         EnrolmentError: they are not.
     """
-    if not name or not re.fullmatch(r"[0-9a-f]{64}", sha256):
+    if not name or not _SHA256.fullmatch(sha256):
         raise EnrolmentError("template: the identity card needs a name and a SHA-256")
+
+
+def check_baselines(baselines: tuple[Baseline, ...]) -> None:
+    """Insist on baselines of different models, sorted by these, each a finite mean of at least one utterance.
+
+    Raises:
+        EnrolmentError: they are not.
+    """
+    models = [known.model_sha256 for known in baselines]
+    if models != sorted(set(models)) or not all(map(_SHA256.fullmatch, models)):
+        raise EnrolmentError("template: baselines are of different models, by SHA-256, in order")
+    for known in baselines:
+        if not abs(known.mean) <= MAX_BASELINE or known.utterances < 1:
+            raise EnrolmentError(f"template: impossible baseline, {known.mean} of {known.utterances} utterances")
 
 
 def mean_direction(vectors: Embedding) -> Embedding:

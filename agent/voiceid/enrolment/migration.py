@@ -3,7 +3,8 @@
 Each step lifts the payload of one record by one version. A vault is migrated when it is opened: record by record, each
 written atomically, the vault's own version last, so that an interrupted migration goes on at the next opening.
 
-Version 1 (before the first release): templates without an owner. Version 2: ``owner_uid``.
+Version 1 (before the first release): templates without an owner. Version 2: ``owner_uid``. Version 3: ``baselines``;
+a record without them stays as it is, and its owner is judged by the measure for everybody until the next renewal.
 """
 
 from __future__ import annotations
@@ -36,4 +37,8 @@ def _from_1(record: Record, owner_uid: int) -> bytes:
     return cbor.encode({**table, "owner_uid": owner_uid})
 
 
-_STEPS: dict[int, Callable[[Record, int], bytes]] = {1: _from_1}
+def _from_2(record: Record, owner_uid: int) -> bytes:
+    return record.payload
+
+
+_STEPS: dict[int, Callable[[Record, int], bytes]] = {1: _from_1, 2: _from_2}

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from voiceid.errors import VaultError
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 """Of records and of the vault; see :mod:`voiceid.enrolment.migration` for the older ones."""
 
 MAX_RECORD = 1 << 20

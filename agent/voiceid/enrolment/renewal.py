@@ -67,7 +67,7 @@ def save_renewal(vault: Vault, template: Template, session: EnrolmentSession) ->
     """
     matching = session.renew(template)
     if matching.model_sha256 == template.model_sha256:
-        adapted = template.adapted(matching.utterances)
+        adapted = template.adapted(matching.utterances, matching.baselines)
         vault.save_template(adapted, replace=True)
         return adapted
     vault.save_matching(template.name, matching)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -24,6 +25,8 @@ class UserSummary:
     """Of every identity model that there is a matching template for, that of the enrolment first."""
     owner_uid: int
     credential_count: int
+    measured_by: tuple[str, ...] = ()
+    """SHA-256 of every detector whose scores of the enrolment are known: these can judge relative to this user."""
 
     @classmethod
     def of(cls, template: Template, credential_count: int) -> UserSummary:
@@ -38,15 +41,21 @@ class UserSummary:
             models=template.models,
             owner_uid=template.owner_uid,
             credential_count=credential_count,
+            measured_by=tuple(known.model_sha256 for known in template.known_baselines),
         )
 
     def needs_renewal(self, model: str | None) -> bool:
         """Whether the identity ``model`` in use (SHA-256; None where that is not known) is none of ``models``."""
         return model is not None and model not in self.models
 
-    def facts(self, model: str | None) -> dict[str, Any]:
-        """The summary as it is shown, with ``renew``: see :meth:`needs_renewal`."""
-        return {**asdict(self), "renew": self.needs_renewal(model)}
+    def facts(self, model: str | None, detectors: Mapping[str, str]) -> dict[str, Any]:
+        """The summary as it is shown, with ``renew``: see :meth:`needs_renewal`.
+
+        Of the ``detectors`` in use that can judge relative to an owner, SHA-256 by role, ``not_relative`` names those
+        that cannot with this user, since their scores of the enrolment are not known.
+        """
+        missing = [role for role, sha256 in sorted(detectors.items()) if sha256 not in self.measured_by]
+        return {**asdict(self), "renew": self.needs_renewal(model), "not_relative": missing}
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from voiceid.enrolment.matching import (
     MATCHING_FIELDS,
     Embedding,
     Matching,
+    check_baselines,
     check_model,
     check_vectors,
     matching_entries,
@@ -25,6 +26,7 @@ from voiceid.enrolment.matching import (
 from voiceid.enrolment.names import check_name
 from voiceid.errors import EnrolmentError
 from voiceid.models.card import Card
+from voiceid.scoring.owner import Baseline, first_of_each
 from voiceid.wall_clock import unix_seconds
 
 FROZEN_RANDOM_BYTES = 32
@@ -69,6 +71,8 @@ class Template:
     """Seconds of speech behind the template, in whole milliseconds."""
     owner_uid: int
     """Who may change or delete it, besides an admin."""
+    baselines: tuple[Baseline, ...] = ()
+    """What detectors scored of its utterances, sorted by model; none in a template of before version 3."""
     renewed: tuple[Matching, ...] = ()
     """Matching templates for further models, oldest first; each rests in a record of its own."""
 
@@ -77,6 +81,7 @@ class Template:
             raise EnrolmentError("template: the user name is not in NFC")
         check_vectors(self.embedding, self.utterances)
         check_model(self.model_name, self.model_sha256)
+        check_baselines(self.baselines)
         if len(self.user_id) != ID_BYTES or len(self.enrolment_id) != ID_BYTES:
             raise EnrolmentError(f"template: user and enrolment ids have {ID_BYTES} bytes")
         if len(self.frozen_features) <= FROZEN_RANDOM_BYTES:
@@ -94,10 +99,12 @@ class Template:
         net_speech: float,
         owner_uid: int,
         user_id: bytes | None = None,
+        baselines: tuple[Baseline, ...] = (),
     ) -> Template:
         """A new enrolment from utterance ``embeddings`` float32 (n, d), with its own id and frozen features.
 
-        Pass the ``user_id`` of the former template when a user enrols again.
+        ``baselines`` are what detectors scored of the utterances. Pass the ``user_id`` of the former template when a
+        user enrols again.
 
         Raises:
             EnrolmentError: an impossible name or value.
@@ -116,6 +123,7 @@ class Template:
             created=unix_seconds(),
             net_speech=round(net_speech, 3),
             owner_uid=owner_uid,
+            baselines=baselines,
         )
 
     @property
@@ -126,6 +134,12 @@ class Template:
     def models(self) -> tuple[str, ...]:
         """SHA-256 of every identity model that it can be matched by, that of the enrolment first."""
         return (self.model_sha256, *(matching.model_sha256 for matching in self.renewed))
+
+    @property
+    def known_baselines(self) -> tuple[Baseline, ...]:
+        """What each detector scored of this enrolment, whatever identity model is asked; newest speech first."""
+        records = (*(matching.baselines for matching in reversed(self.renewed)), self.baselines)
+        return first_of_each(known for record in records for known in record)
 
     def for_model(self, sha256: str) -> Template | None:
         """This enrolment as matched by the identity model ``sha256``, None where it has not been renewed for it."""
@@ -142,10 +156,11 @@ class Template:
                 )
         return None
 
-    def adapted(self, embeddings: Embedding) -> Template:
+    def adapted(self, embeddings: Embedding, baselines: tuple[Baseline, ...] = ()) -> Template:
         """The same enrolment matched by other utterance ``embeddings`` (n, d) of the same model.
 
-        Frozen features, enrolment id and with them all credentials stay.
+        ``baselines`` are those of the other utterances; the former ones go with the former utterances. Frozen features,
+        enrolment id and with them all credentials stay.
 
         Raises:
             EnrolmentError: impossible embeddings.
@@ -155,7 +170,7 @@ class Template:
             raise EnrolmentError(
                 f"template: adaptation from dimension {len(self.embedding)} to {vectors.shape[1]}: another model's"
             )
-        return dataclasses.replace(self, embedding=mean_direction(vectors), utterances=vectors)
+        return dataclasses.replace(self, embedding=mean_direction(vectors), utterances=vectors, baselines=baselines)
 
     def to_bytes(self) -> bytes:
         """Canonical CBOR; vectors as little-endian float32."""

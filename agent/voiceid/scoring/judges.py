@@ -17,6 +17,7 @@ from voiceid.scoring.fusion import FusionModel
 from voiceid.scoring.guard import GuardModel, falls
 from voiceid.scoring.identity import IdentityModel, direction
 from voiceid.scoring.liveness import LivenessModel
+from voiceid.scoring.owner import Baseline, shift_of
 from voiceid.scoring.spoofing import SpoofingModel
 from voiceid.scoring.voice import Voice, hear
 from voiceid.settings import ModelSettings
@@ -77,6 +78,11 @@ class Judges:
             None if guard is None else GuardModel(guard, identity.card, threads=threads),
         )
 
+    @property
+    def relative_detectors(self) -> dict[str, str]:
+        """Role and SHA-256 of each detector that can judge relative to an owner."""
+        return {model.card.role: model.card.sha256 for model in (self.spoofing, self.liveness) if model.owner}
+
     def hear(self, utterance: Utterance, watch: Stopwatch) -> Voice:
         """What the identity network hears in a usable ``utterance``, timed as part of the stage *identity*."""
         with watch.stage("identity"):
@@ -84,11 +90,17 @@ class Judges:
             return hear(self.identity, utterance, least_seconds=sides.least_seconds, hop_seconds=sides.hop_seconds)
 
     def examine(
-        self, utterance: Utterance, voice: Voice, enrolled: NDArray[np.float32] | None, watch: Stopwatch
+        self,
+        utterance: Utterance,
+        voice: Voice,
+        enrolled: NDArray[np.float32] | None,
+        watch: Stopwatch,
+        baselines: Sequence[Baseline] = (),
     ) -> Judgement:
         """Judge a usable ``utterance``, heard as ``voice``, against the ``enrolled`` embeddings, (n, d) or (d,).
 
-        Where nobody is named (None) its parts are compared with the whole of it, and with each other.
+        Where nobody is named (None) its parts are compared with the whole of it, and with each other. Spoofing and
+        liveness are relative to the owner of ``baselines``, where these are by the very models.
         """
         compared = voice.whole if enrolled is None else enrolled
         with watch.stage("identity"):
@@ -96,9 +108,9 @@ class Judges:
             identity = self._identity(against(voice.whole))
         with watch.stage("spoofing"):
             spoofing_windows = self.spoofing.windows(utterance.samples)
-            spoofing = self.spoofing_score(self.spoofing.aggregate(spoofing_windows))
+            spoofing = self.spoofing_score(self.spoofing.aggregate(spoofing_windows), baselines)
         with watch.stage("liveness"):
-            liveness = self.liveness_score(self.liveness.score(utterance.samples))
+            liveness = self.liveness_score(self.liveness.score(utterance.samples), baselines)
         with watch.stage("consistency"):
             reference = direction(compared)
             alone = enrolled is None and self.consistency.alone is not None
@@ -109,7 +121,7 @@ class Judges:
                 WindowScore(
                     segment,
                     self._identity(against(window)).llr,
-                    self.spoofing_score(_covering(spoofing_windows, segment)).llr,
+                    self.spoofing_score(_covering(spoofing_windows, segment), baselines).llr,
                     copied,
                 )
                 for segment, window, copied in zip(voice.segments, voice.windows, guarded, strict=True)
@@ -129,13 +141,20 @@ class Judges:
     def _identity(self, raw: float) -> Score:
         return _calibrated(self.identity.card, raw, self.operating_point)
 
-    def spoofing_score(self, raw: float) -> Score:
-        """Calibrated spoofing score."""
-        return _calibrated(self.spoofing.card, raw, self.operating_point)
+    def spoofing_score(self, raw: float, baselines: Sequence[Baseline] = ()) -> Score:
+        """Calibrated spoofing score, relative to the owner of ``baselines`` if there are any by this model."""
+        return self._detector(self.spoofing, raw, baselines)
 
-    def liveness_score(self, raw: float) -> Score:
-        """Calibrated liveness score."""
-        return _calibrated(self.liveness.card, raw, self.operating_point)
+    def liveness_score(self, raw: float, baselines: Sequence[Baseline] = ()) -> Score:
+        """Calibrated liveness score, relative to the owner of ``baselines`` if there are any by this model."""
+        return self._detector(self.liveness, raw, baselines)
+
+    def _detector(self, model: SpoofingModel | LivenessModel, raw: float, baselines: Sequence[Baseline]) -> Score:
+        score = _calibrated(model.card, raw, self.operating_point)
+        shift = shift_of(model.card, model.owner, baselines)
+        if shift is None or model.owner is None:
+            return score
+        return Score(raw, score.llr - shift, model.owner.thresholds[self.operating_point].value, shift)
 
     def consistency_score(self, voice: Voice, reference: NDArray[np.float32] | None) -> Score:
         """Whether one voice speaks throughout, where the enrolled speaker is ``reference`` (d,), if there is one.

@@ -13,6 +13,7 @@ from voiceid.features.void import frame_power, void_features
 from voiceid.models.card import Card
 from voiceid.models.session import Session, as_float32
 from voiceid.models.store import VerifiedModel
+from voiceid.scoring.owner import OwnerParameters, owner_parameters
 from voiceid.types import Samples
 
 
@@ -39,6 +40,7 @@ class LivenessModel:
             ModelError: the ONNX file does not fit its card, or the card names an unknown front end or other output.
         """
         self.card: Card = model.card
+        self.owner: OwnerParameters | None = owner_parameters(self.card)
         if self.card.frontend not in FRONTENDS:
             raise ModelError(
                 f"card {self.card.name!r} has frontend {self.card.frontend!r}; liveness offers {', '.join(FRONTENDS)}"

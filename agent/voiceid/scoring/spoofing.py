@@ -10,6 +10,7 @@ from voiceid.errors import ModelError
 from voiceid.models.card import Card
 from voiceid.models.session import Session, as_float32
 from voiceid.models.store import VerifiedModel
+from voiceid.scoring.owner import OwnerParameters, owner_parameters
 from voiceid.types import SAMPLE_RATE, Samples, Segment
 
 DEFAULT_HOP_SECONDS = 2.0
@@ -30,6 +31,7 @@ class SpoofingModel:
             ModelError: the ONNX file does not fit its card, or the card lacks a window or has unknown parameters.
         """
         self.card: Card = model.card
+        self.owner: OwnerParameters | None = owner_parameters(self.card)
         if self.card.window_seconds is None:
             raise ModelError(f"card {self.card.name!r} has no window_seconds; a spoofing model needs a fixed window")
         self._window = round(self.card.window_seconds * SAMPLE_RATE)

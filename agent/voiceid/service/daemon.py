@@ -127,7 +127,7 @@ class Daemon:
             is_granted=lambda connection, rp_id: self._server.permissions.is_granted(connection.peer, rp_id),
             announce=self._announce,
         )
-        records = Records(start.vault, lockout, self._audit, lambda: judge.pipeline.judges.identity.card.sha256)
+        records = Records(start.vault, lockout, self._audit, lambda: judge.pipeline.judges)
         general = General(self._condition, self.reload, self._metrics_text)
         handlers = {
             **general.handlers(),

@@ -7,8 +7,9 @@ from voiceid.service.schema import Field, Kind, Method
 
 _USER_FACTS = (
     "name, created (Unix seconds), net_speech (seconds), utterance_count, model_name, model_sha256, models (SHA-256 of "
-    "every one that there is a matching template for), owner_uid, credential_count, renew (the model in use is none of "
-    "them)"
+    "every one that there is a matching template for), owner_uid, credential_count, measured_by (SHA-256 of every "
+    "spoofing and liveness model whose scores of the enrolment are known), renew (the model in use is none of models), "
+    "not_relative (which of spoofing and liveness cannot judge relative to this user for want of these scores)"
 )
 
 RECORDS: tuple[Method, ...] = (

@@ -9,6 +9,7 @@ from typing import Any
 from voiceid.enrolment.reports import UserSummary
 from voiceid.enrolment.vault import Vault
 from voiceid.errors import SettingsError, UnknownUserError, VaultError
+from voiceid.scoring.judges import Judges
 from voiceid.service.audit import Audit
 from voiceid.service.connection import Call
 from voiceid.service.lockout import Lockout
@@ -23,9 +24,9 @@ Blocking = Callable[[Call], dict[str, Any]]
 class Records:
     """Handlers over ``vault``; :meth:`handlers` names the method of each."""
 
-    def __init__(self, vault: Vault, lockout: Lockout, audit: Audit, identity_model: Callable[[], str]) -> None:
-        """``identity_model`` tells the SHA-256 of the one in use."""
-        self._vault, self._lockout, self._audit, self._model = vault, lockout, audit, identity_model
+    def __init__(self, vault: Vault, lockout: Lockout, audit: Audit, judges: Callable[[], Judges]) -> None:
+        """``judges`` are those in use."""
+        self._vault, self._lockout, self._audit, self._judges = vault, lockout, audit, judges
 
     def handlers(self) -> dict[str, Blocking]:
         """The handler of each method."""
@@ -46,13 +47,13 @@ class Records:
         }
 
     def list_users(self, call: Call) -> dict[str, Any]:
-        model = self._model()
-        return {"users": [user.facts(model) for user in self._visible(call)]}
+        judges = self._judges()
+        return {"users": [_facts(user, judges) for user in self._visible(call)]}
 
     def show_user(self, call: Call) -> dict[str, Any]:
         user = self._vault.show_user(call.params["user"])
         credentials = [c.facts(user.name) for c in self._vault.credentials(user.name)]
-        return {"user": user.facts(self._model()), "credentials": credentials}
+        return {"user": _facts(user, self._judges()), "credentials": credentials}
 
     def delete_user(self, call: Call) -> dict[str, Any]:
         name = call.params["user"]
@@ -140,3 +141,7 @@ class Records:
         if not call.admin and self.owner_of(name) != call.peer.uid:
             raise not_permitted(call.request.method.name)
         return name
+
+
+def _facts(user: UserSummary, judges: Judges) -> dict[str, Any]:
+    return user.facts(judges.identity.card.sha256, judges.relative_detectors)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tools.evaluation.baselines import baselines_of
 from tools.evaluation.deciding import Deciding, Verdict
 from tools.evaluation.judging import Asking
 from tools.evaluation.parallel import Account, each
@@ -63,15 +64,25 @@ def enrol(study: Study, items: Sequence[Item], account: Account) -> dict[str, Te
         StudyError: somebody has none that can be used.
     """
     asking = Asking("identity", study.models.identity, study.cache)
-    embeddings: dict[str, list[Any]] = defaultdict(list)
+    embeddings: dict[str, dict[Item, Any]] = defaultdict(dict)
     for item, embedding in each(asking, items, jobs=study.jobs, account=account, label="enrol"):
-        embeddings[item.speaker].append(embedding)
+        embeddings[item.speaker][item] = embedding
     if without := sorted({item.speaker for item in items} - embeddings.keys()):
         reason = next(iter(account.failed.values()), next(iter(account.dropped), "no reason known"))
         raise StudyError(f"{without[0]}: none of their enrolment recordings can be used ({reason})")
     card = find_model(study.models.identity, "identity").card
+    baselines = baselines_of(
+        study.models, {name: list(own) for name, own in embeddings.items()}, jobs=study.jobs, cache=study.cache
+    )
     return {
-        name: Template.create(name, np.stack(own), model=card, net_speech=NET_SPEECH, owner_uid=0)
+        name: Template.create(
+            name,
+            np.stack(list(own.values())),
+            model=card,
+            net_speech=NET_SPEECH,
+            owner_uid=0,
+            baselines=baselines[name],
+        )
         for name, own in embeddings.items()
     }
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import zlib
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,7 +27,8 @@ from tools.train.data.corpus import TRAIN_LICENCES, Item, Split, read_index
 from tools.train.data.replay import Bank, load_bank, simulate_live, simulate_replay
 from voiceid.audio import prepare, read_waveform
 from voiceid.errors import ModelError
-from voiceid.types import SAMPLE_RATE, Samples, Source, Waveform
+from voiceid.scoring.owner import Baseline, shift_of
+from voiceid.types import SAMPLE_RATE, Samples, Source, Utterance, Waveform
 
 SECONDS = (2.0, 6.0)
 """Length of a tried command, before trimming to the speech."""
@@ -37,7 +38,8 @@ MAX_UTTERANCES: dict[Split, int] = {"dev": 40, "test": 12}
 """Tried utterances a speaker, so that none dominates; there are few development speakers."""
 SAME_RECORDINGS = ("libritts-yourtts-gt", "ls-fakebob-originals")
 """Sets that hold the recordings of ls-test-clean again."""
-JUDGES = ("identity", "spoofing", "liveness")
+DETECTORS = ("spoofing", "liveness")
+JUDGES = ("identity", *DETECTORS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,14 @@ class Clip:
     system: str
 
 
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A speaker as enrolled: ``embeddings`` float32 (n, d), and what the detectors score of those utterances."""
+
+    embeddings: NDArray[np.float32]
+    baselines: tuple[Baseline, ...]
+
+
 class Bench:
     """The three judges of the shipped (or named) cards, their results remembered."""
 
@@ -100,16 +110,29 @@ class Bench:
         embedding: NDArray[np.float32] = self.judges["identity"].embed(net_speech)
         return embedding
 
-    def llr(self, role: str, raw: float) -> float:
-        return float(self.judges[role].card.calibration(raw))
+    def enrol(self, utterances: Sequence[Utterance]) -> Reference:
+        """What an enrolment from ``utterances`` leaves."""
+        embeddings = np.stack([self.embed(utterance.net_speech()) for utterance in utterances])
+        found = []
+        for role in DETECTORS:
+            judge = self.judges[role]
+            mean = float(np.mean([judge.score(utterance.samples) for utterance in utterances]))
+            found.append(Baseline.of(judge.card, mean, len(utterances)))
+        return Reference(embeddings, tuple(found))
 
-    def trials(self, clip: Clip, source: str, templates: dict[str, NDArray[np.float32]]) -> Iterator[FusionTrial]:
-        """Score ``clip`` once and try it against every one of ``templates`` (n, d)."""
+    def llr(self, role: str, raw: float, baselines: Sequence[Baseline] = ()) -> float:
+        """Calibrated score, relative to the owner of ``baselines`` where the card of ``role`` says how."""
+        judge = self.judges[role]
+        shift = shift_of(judge.card, judge.owner, baselines) if role in DETECTORS else None
+        return float(judge.card.calibration(raw)) - (shift or 0.0)
+
+    def trials(self, clip: Clip, source: str, references: dict[str, Reference]) -> Iterator[FusionTrial]:
+        """Score ``clip`` once and try it against every one of ``references``."""
         embedding = self.embed(clip.net_speech)
-        spoofing = self.llr("spoofing", self.judges["spoofing"].score(clip.samples))
-        liveness = self.llr("liveness", self.judges["liveness"].score(clip.samples))
-        for name, reference in templates.items():
-            identity = self.llr("identity", self.judges["identity"].score(reference, embedding))
+        raw = {role: self.judges[role].score(clip.samples) for role in DETECTORS}
+        for name, reference in references.items():
+            identity = self.llr("identity", self.judges["identity"].score(reference.embeddings, embedding))
+            spoofing, liveness = (self.llr(role, raw[role], reference.baselines) for role in DETECTORS)
             llr = (identity, spoofing, liveness)
             if not np.isfinite(llr).all():
                 raise ValueError(f"a judge's score is not finite: {dict(zip(JUDGES, llr, strict=True))} for {source}")
@@ -122,9 +145,9 @@ def build(split: Split, bench: Bench, *, seed: int = 0, strangers: int = 1) -> l
     The same seed gives the same audio.
     """
     items = read_index()
-    queues = _speakers(items, split, seed)
+    queues = speakers_of(items, split, seed)
     references = {
-        name: np.stack([bench.embed(prepare(read_waveform(i.path)).net_speech()) for i in own[:ENROLLED]])
+        name: bench.enrol([prepare(read_waveform(item.path)) for item in own[:ENROLLED]])
         for name, own in queues.items()
     }
     trials: list[FusionTrial] = []
@@ -196,7 +219,7 @@ def _read(path: Path) -> list[Clip]:
         ]
 
 
-def _speakers(items: list[Item], split: Split, seed: int) -> dict[str, list[Item]]:
+def speakers_of(items: list[Item], split: Split, seed: int) -> dict[str, list[Item]]:
     """Speakers of ``split`` with enough recordings that are long enough to be commands, those to enrol first."""
     speakers: dict[str, list[Item]] = defaultdict(list)
     for item in items:
@@ -212,7 +235,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     items = read_index()
-    for _ in clips_of_split(items, arguments.split, _speakers(items, arguments.split, arguments.seed), arguments.seed):
+    for _ in clips_of_split(
+        items, arguments.split, speakers_of(items, arguments.split, arguments.seed), arguments.seed
+    ):
         pass
 
 
