@@ -29,6 +29,7 @@ from voiceid.types import Waveform
 
 POINTS = {point: Threshold(value, "") for point, value in (("convenience", -2.0), ("balanced", -1.0), ("strict", 0.5))}
 PARAMETERS = OwnerParameters(0.5, usual=2.0, least=0.0, most=5.0, scatter=3.0, thresholds=POINTS)
+ABSOLUTE = {point: Threshold(value, "") for point, value in (("convenience", 0.0), ("balanced", 0.4), ("strict", 1.0))}
 SPOOFING, LIVENESS = "5a" * 32, "11" * 32
 
 
@@ -94,22 +95,25 @@ def test_only_a_baseline_by_the_very_model_counts() -> None:
     assert shift_of(calibrated, None, [known]) is None
 
 
-@pytest.fixture(scope="module")
-def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    """Of the small models, whose spoofing card has the entry and whose liveness card has not."""
-    folder = write_models(tmp_path_factory.mktemp("owner"))
-    for name in ("identity-pi", "spoofing-pi", "liveness"):
+def write_owner_models(folder: Path) -> Path:
+    """The small models, which accept all speech; of the detectors, spoofing alone judges relative to the owner."""
+    write_models(folder)
+    for name in ("identity-pi", "spoofing-pi", "liveness", "fusion"):
         path = folder / f"{name}.json"
         card = json.loads(path.read_text("utf-8"))
-        for threshold in card["thresholds"].values():
-            threshold["value"] = -100.0
+        sets = [card["thresholds"], card["parameters"].get("consistency", {}).get("thresholds", {})]
+        for threshold in (threshold for thresholds in sets for threshold in thresholds.values()):
+            threshold["value"] = 0.0 if name == "fusion" else -100.0
         if name == "spoofing-pi":
-            # The energy of these clips' second difference, in place of a detector's score.
+            # The energy of speech's second difference, in place of a detector's score.
             card["parameters"][ENTRY] = entry(usual=-1.0, least=-9.0, most=9.0)
-        if name == "identity-pi":
-            for threshold in card["parameters"]["consistency"]["thresholds"].values():
-                threshold["value"] = -100.0
         path.write_text(json.dumps(card), "utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    folder = write_owner_models(tmp_path_factory.mktemp("owner"))
     roles = ("identity", "spoofing", "liveness", "fusion")
     models = ModelSettings(**{role: str(folder / f"{getattr(ModelSettings(), role)}.json") for role in roles})
     return Settings(models=models, enrolment=EnrolmentSettings(same_speaker_llr=-100.0))
@@ -237,20 +241,25 @@ def speakers(follow: float, *, seed: int = 0) -> list[Speaker]:
 
 def test_the_fit_finds_how_much_differs_and_how_much_of_it_attacks_share() -> None:
     assert scatter(speakers(1.0)) == pytest.approx(1.0, rel=0.6)
-    found, figures = fit(speakers(1.0))
+    found, figures = fit(speakers(1.0), ABSOLUTE)
     assert found.share >= 0.75
     assert found.least < found.usual < found.most
     best, none = figures["share"][f"{found.share:g}"], figures["share"]["0"]
-    assert best["apcer_at_bpcer_2"] < none["apcer_at_bpcer_2"] - 0.02
-    values = [found.thresholds[point].value for point in ("convenience", "balanced", "strict")]
-    assert values == sorted(values)
-    genuine = np.concatenate(
-        [
-            trial.genuine - found.shift(trial.enrolled, 3)
-            for trial in enrolments(speakers(1.0), np.random.default_rng(0))
-        ]
-    )
-    assert np.mean(genuine < found.thresholds["balanced"].value) <= 0.01
+    assert best["apcer_balanced"] < none["apcer_balanced"] - 0.02
+    trials = enrolments(speakers(1.0), np.random.default_rng(0))
+    for point, threshold in ABSOLUTE.items():
+        before = np.concatenate([trial.genuine for trial in trials]) < threshold.value
+        after = [trial.genuine - found.shift(trial.enrolled, 3) < found.thresholds[point].value for trial in trials]
+        assert 0 < np.mean(np.concatenate(after)) <= np.mean(before) == figures["bpcer"][point]
+
+
+def test_where_scores_do_not_follow_the_enrolment_nothing_is_taken_off() -> None:
+    rng = np.random.default_rng(3)
+    others = [dataclasses.replace(s, genuine=rng.normal(3, 1.5, 30)) for s in speakers(0.0)]
+    found, figures = fit(others, ABSOLUTE)
+    assert found.share == 0.0
+    assert figures["share"]["1"]["apcer"] > figures["share"]["0"]["apcer"] + 0.02
+    assert found.thresholds["balanced"].value == pytest.approx(0.4, abs=0.1), "that of absolute scores"
 
 
 def test_no_enrolled_recording_is_tried() -> None:
