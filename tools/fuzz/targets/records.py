@@ -56,7 +56,12 @@ def make(folder: Path) -> Target:
 
     seeds = [bytes([paths.index(path)]) + record.payload for path, record in opened.items()]
     seeds += [bytes([RAW | number]) + whole[path] for number, path in enumerate(paths)]
-    return Target(run, tuple(seeds), min(4096, MAX_RECORD), ("version", "user_id", "embedding", "baselines", "since_ms", "profile"))
+    return Target(
+        run,
+        tuple(seeds),
+        min(4096, MAX_RECORD),
+        ("version", "user_id", "embedding", "baselines", "since_ms", "profile"),
+    )
 
 
 def _use(vault: Vault) -> None:
