@@ -165,7 +165,8 @@ def renew(
 ) -> None:
     """Record user NAME for the identity model in use, after a change of models. All credentials stay.
 
-    Where NAME has a template for that model already, nothing is recorded or changed, unless with --again.
+    Where NAME has a template for that model already, and no other detectors are in use than have scored NAME's
+    enrolment, nothing is recorded or changed, unless with --again.
 
     Nobody else may pass for NAME here: the former model has to recognise every utterance, where it can be found
     ([bold]--former-model[/], \\[models] former, or among the shipped ones). Without it the daemon asks for NAME's PIN;
@@ -180,7 +181,7 @@ def renew(
         if client is not None:
             if former_model is not None:
                 raise typer.BadParameter("a daemon runs: name the former card in [models] former, or name a --vault")
-            if not again and not client.call("users.show", user=name)["user"]["renew"]:
+            if not again and not _lacks(client.call("users.show", user=name)["user"]):
                 _nothing_to_renew(context, name)
                 return
             made = _renew_remotely(client, context, name, (files or [], microphone, device), yes)
@@ -189,7 +190,7 @@ def renew(
     settings = context.settings()
     vault = open_vault(settings)
     template = vault.load_template(name)
-    if not again and identity_in_use(settings) in template.models:
+    if not again and not _lacks(_local_user(context, name)["user"]):
         _nothing_to_renew(context, name)
         return
     device = device or settings.capture.device
@@ -245,6 +246,11 @@ def _renew_remotely(
     if yes:
         return enrol_remotely(client, context, name, *source, renew=True, unverified=True)
     return enrol_remotely(client, context, name, *source, renew=True, pin=secret(f"PIN of {name}"))
+
+
+def _lacks(user: dict[str, Any]) -> bool:
+    """Whether ``user`` lacks a template for the identity model in use, or what the detectors in use score of it."""
+    return bool(user["renew"] or user["not_relative"])
 
 
 def _nothing_to_renew(context: Context, name: str) -> None:
