@@ -144,11 +144,11 @@ def test_half_precision_storage(tmp_path):
     torch.manual_seed(0)
     network = DeepSpeaker(Shape((4, 8, 16, 32), 16, normalise_input=True, deviation=True)).eval()
     output = tmp_path / "network.onnx"
-    export_network(network, output)
+    export_network([network], output)
     full = output.stat().st_size
     store_in_half(output)
     assert output.stat().st_size < 0.65 * full
-    assert 0 < parity_error(network, output) < 5e-3
+    assert 0 < parity_error([network], output) < 5e-3
     inputs = {"features": np.ones((1, 77, 64, 1), "f4"), "stretches": np.array([[0, 5], [1, 2]])}
     (embeddings,) = onnxruntime.InferenceSession(str(output)).run(None, inputs)
     np.testing.assert_allclose(np.linalg.norm(embeddings, axis=1), [1, 1], atol=1e-5)
@@ -161,7 +161,7 @@ def test_integers_keep_embeddings_and_take_a_quarter_of_the_space(tmp_path):
     for features in speech:
         network.train()(features)
     output = tmp_path / "network.onnx"
-    export_network(network.eval(), output)
+    export_network([network.eval()], output)
     full = output.stat().st_size
     quantise(output, [{"features": f[:1].numpy(), "stretches": np.array([[0, 10]])} for f in speech[:-1]])
     store_in_half(output)
@@ -173,7 +173,7 @@ def test_integers_keep_embeddings_and_take_a_quarter_of_the_space(tmp_path):
     with torch.inference_mode():
         expected = network(torch.from_numpy(features)).numpy()
     assert 0.99 < (embedding @ expected.T).item() < 0.999999
-    assert 0 < parity_error(network, output, [features]) < 0.05
+    assert 0 < parity_error([network], output, [features]) < 0.05
 
 
 def test_weights_of_another_kind_are_refused(tmp_path, layers):

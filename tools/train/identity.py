@@ -278,7 +278,7 @@ def averaged_network(state: dict[str, Any]) -> DeepSpeaker:
     averaged = {k.removeprefix(prefix): v for k, v in state["average"].items() if k.startswith(prefix)}
     if "within" in state:
         for name in ("affine.weight", "affine.bias"):
-            averaged[name] = state["within"] @ averaged[name]
+            averaged[name] = state["within"] @ averaged[name].float()
     network.load_state_dict(averaged)
     return network.eval()
 

@@ -20,6 +20,7 @@ from tools.train.export.identity import export
 from tools.train.identity import load_network
 from tools.train.identity_trials import Embedding, Trials, Verification, join
 from tools.train.metrics import cllr, fit_calibration
+from tools.train.networks.deep_speaker import DeepSpeaker
 from tools.train.teachers.campplus import CamPlusPlus, cache_folder
 from voiceid.audio.level import SPEECH_DBFS
 from voiceid.models.card import SCHEMA, Calibration, Card, Threshold, TrainingData, read_card
@@ -77,16 +78,18 @@ def make_cohort(model: IdentityModel, path: Path, lessons: str) -> int:
     return len(rows)
 
 
-def draft(network_file: str, state: dict[str, Any], parameters: int, hours: str) -> Card:
+def draft(network_file: str, networks: list[DeepSpeaker], front_end: str, hours: str) -> Card:
     """The card before anything is measured."""
-    channels = "/".join(map(str, state["shape"]["channels"]))
+    channels = " and of ".join("/".join(map(str, network.shape.channels)) for network in networks)
+    parameters = sum(weight.numel() for network in networks for weight in network.parameters())
     return Card(
         schema=SCHEMA,
         name=NAME,
         role="identity",
         version="1.0.0",
         description=(
-            f"Deep speaker ResCNN of {channels} channels ({parameters / 1e6:.2f} M parameters) on log-mel input, "
+            f"Deep speaker ResCNN of {channels} channels ({parameters / 1e6:.2f} M parameters, convolutions in 8-bit "
+            "integers) on log-mel input, "
             "mean and deviation over time, distilled from CAM++ frame by frame, levelled within speakers; "
             "192-dimensional embedding; adaptive S-norm"
         ),
@@ -95,7 +98,7 @@ def draft(network_file: str, state: dict[str, Any], parameters: int, hours: str)
         inputs={},
         outputs={},
         sample_rate=SAMPLE_RATE,
-        frontend=state["frontend"],
+        frontend=front_end,
         level_dbfs=SPEECH_DBFS,
         min_seconds=0.5,
         window_seconds=None,
@@ -187,6 +190,7 @@ def cosine(enrolled: Embedding, embedding: Embedding) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkpoint", type=Path)
+    parser.add_argument("others", type=Path, nargs="*", help="further checkpoints of a committee")
     parser.add_argument("--folder", type=Path, default=Path("models"), help="where model, cohort and card go")
     parser.add_argument("--weights", choices=["int8", "float16", "float32"], default="int8")
     parser.add_argument("--version", default="1.0.0")
@@ -196,12 +200,13 @@ def main() -> None:
     torch.set_num_threads(1)
     folder: Path = options.folder
     folder.mkdir(parents=True, exist_ok=True)
-    network, state = load_network(options.checkpoint)
-    error = export(options.checkpoint, folder / f"{NAME}.onnx", weights=options.weights)
+    networks = [load_network(path)[0] for path in (options.checkpoint, *options.others)]
+    state = load_network(options.checkpoint)[1]
+    error = export(options.checkpoint, folder / f"{NAME}.onnx", *options.others, weights=options.weights)
     report = options.checkpoint.parent / "report.json"
     run = json.loads(report.read_text("utf-8")) if report.is_file() else {}
     hours = f"{run['hours']:.1f} h" if run else f"up to step {state['step']}"
-    card = draft(f"{NAME}.onnx", state, sum(p.numel() for p in network.parameters()), hours)
+    card = draft(f"{NAME}.onnx", networks, state["frontend"], hours)
     command = f"python -m tools.train.identity {options.checkpoint.parent.name}"
     if run:
         recipe = run["recipe"]

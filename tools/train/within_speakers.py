@@ -1,6 +1,6 @@
 """Teach a trained identity network what differs within a speaker, and is therefore to count for less.
 
-Within-class covariance normalisation (Hatch et al., Interspeech 2006): embeddings of labelled training speakers, of
+Within-class covariance normalisation (Hatch et al., Interspeech 2006): embeddings of stretches of training speakers, of
 random length and mostly augmented, show in which directions one voice varies; these are scaled down by a linear map,
 which joins the network's last layer. ``python -m tools.train.within_speakers CHECKPOINT`` adds the map to a checkpoint.
 """
@@ -16,13 +16,18 @@ import torch
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from tools.train.data.lessons import BLOCK, Pool, Voice
 from tools.train.data.voice_augmentation import Augmenter
-from tools.train.identity import CROP_BLOCKS, Lessons, averaged_network
+from tools.train.data.voices import open_bank
+from tools.train.identity import CROP_BLOCKS, averaged_network
 from tools.train.networks.deep_speaker import DeepSpeaker
 from tools.train.teachers.campplus import cache_folder
 from voiceid.features.mel import log_mel
 
-BATCH = 50
+CROPS = 6
+"""Stretches of each voice."""
+MIN_CLIPS = 4
+"""A voice with fewer clips says little about how it varies."""
 SHARE = 1.0
 """How much of the mean variance is added to that of every direction."""
 
@@ -47,35 +52,36 @@ def levelling_map(
 
 
 def heard(
-    network: DeepSpeaker, lessons: Lessons, count: int, seed: int
+    network: DeepSpeaker, pool: Pool, voices: int, rng: np.random.Generator
 ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """Unit embeddings (n, d) of up to ``count`` lessons of labelled speakers, and their labels (n,)."""
-    augmenter, rng = Augmenter.from_corpus(), np.random.default_rng(seed)
-    labelled = rng.permutation(np.flatnonzero(lessons.labels >= 0))[:count]
+    """Unit embeddings (n, d) of stretches of up to ``voices`` speakers, and who spoke them (n,)."""
+    augmenter = Augmenter.from_corpus()
+    known = [name for name, clips in pool.speakers.items() if len(clips) >= MIN_CLIPS]
+    chosen = rng.choice(known, voices)
     embeddings = []
-    for first in tqdm(range(0, len(labelled), BATCH), desc="embed lessons"):
-        blocks = int(rng.integers(CROP_BLOCKS[0], CROP_BLOCKS[1] + 1))
-        crops, _ = lessons.crops(labelled[first : first + BATCH], blocks, rng)
+    for name in tqdm(chosen, desc="voices"):
+        voice = Voice(pool.speakers[str(name)], str(name), 1.0)
+        length = BLOCK * int(rng.integers(CROP_BLOCKS[0], CROP_BLOCKS[1] + 1))
+        crops = np.stack([pool.stretch(voice, length, rng) for _ in range(CROPS)])
         features = np.stack([log_mel(crop) for crop in augmenter(crops, rng)])[..., None]
         with torch.inference_mode():
             embeddings.append(network(torch.from_numpy(features)).numpy())
-    return np.concatenate(embeddings), lessons.labels[labelled]
+    return np.concatenate(embeddings), np.repeat(np.arange(len(chosen)), CROPS)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkpoint", type=Path)
-    parser.add_argument("--lessons", default="train", help="lessons made by tools.train.data.lessons")
-    parser.add_argument("--count", type=int, default=6000, help="at most so many lessons")
+    parser.add_argument("--banks", nargs="+", default=["corpus"], help="banks made by tools.train.data.voices")
+    parser.add_argument("--voices", type=int, default=1000, help="at most so many")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     torch.set_num_threads(1)
     state: dict[str, Any] = torch.load(options.checkpoint, map_location="cpu", weights_only=True)
     state.pop("within", None)
-    lessons = Lessons(cache_folder("identity") / "lessons" / options.lessons)
-    state["within"] = torch.from_numpy(
-        levelling_map(*heard(averaged_network(state), lessons, options.count, options.seed))
-    )
+    pool = Pool.of([open_bank(cache_folder("identity") / "banks" / name) for name in options.banks])
+    rng = np.random.default_rng(options.seed)
+    state["within"] = torch.from_numpy(levelling_map(*heard(averaged_network(state), pool, options.voices, rng)))
     partial = options.checkpoint.with_suffix(".partial")
     torch.save(state, partial)
     partial.replace(options.checkpoint)

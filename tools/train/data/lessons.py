@@ -92,13 +92,13 @@ class Pool:
         arrangement = rng.choice(list(ARRANGEMENTS), p=list(ARRANGEMENTS.values()))
         first = self._voice(rng)
         if arrangement == "stretch":
-            samples, label = self._stretch(first, SAMPLES, rng), first.label
+            samples, label = self.stretch(first, SAMPLES, rng), first.label
         elif arrangement == "pieces":
             samples, label = self._pieces([first], rng), first.label
         elif arrangement == "in turn":
             samples, label = self._pieces([first, self._voice(rng)], rng), ""
         else:
-            loud, soft = (self._stretch(voice, SAMPLES, rng) for voice in (first, self._voice(rng)))
+            loud, soft = (self.stretch(voice, SAMPLES, rng) for voice in (first, self._voice(rng)))
             samples, label = mixed(loud, soft, float(rng.uniform(*LOUDER_DB))), ""
         if rng.random() < BACKWARDS:
             return samples[::-1].copy(), ""
@@ -118,7 +118,7 @@ class Pool:
         turn = 0
         while len(samples) < SAMPLES:
             length = int(rng.uniform(*PIECE_SECONDS) * SAMPLE_RATE)
-            piece = self._stretch(voices[turn % len(voices)], length, rng)
+            piece = self.stretch(voices[turn % len(voices)], length, rng)
             if turn:
                 piece[:FADE] = piece[:FADE] * fade + samples[-FADE:] * (1 - fade)
                 samples = samples[:-FADE]
@@ -126,7 +126,7 @@ class Pool:
             turn += 1
         return samples[:SAMPLES]
 
-    def _stretch(self, voice: Voice, length: int, rng: np.random.Generator) -> NDArray[np.float32]:
+    def stretch(self, voice: Voice, length: int, rng: np.random.Generator) -> NDArray[np.float32]:
         """A stretch of a clip of ``voice``: float32 (length,); a short clip repeats."""
         bank, index = voice.clips[rng.integers(len(voice.clips))]
         clip = self.banks[bank].clips[index]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +12,13 @@ import onnxruntime
 import torch
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
+from torch import Tensor
+from torch.nn import functional
 
 from tools.train.data.corpus import read_index
 from tools.train.identity import load_network
 from tools.train.int8 import quantise
-from tools.train.networks.deep_speaker import BANDS, DOWNSAMPLING, DeepSpeaker, StretchEmbedder, load_keras
+from tools.train.networks.deep_speaker import BANDS, DOWNSAMPLING, Committee, DeepSpeaker, StretchEmbedder, load_keras
 from voiceid.audio import prepare, read_waveform
 from voiceid.features.mel import deep_speaker_fbank, log_mel
 from voiceid.types import SAMPLE_RATE, Samples
@@ -29,8 +31,10 @@ FRAMES = (50, 98, 160, 161, 299, 498)
 FEATURES, STRETCHES, OUTPUT = "features", "stretches", "embedding"
 
 
-def export(checkpoint: Path, output: Path, *, weights: str = "float32") -> float:
+def export(checkpoint: Path, output: Path, *others: Path, weights: str = "float32") -> float:
     """Write ``output``, a graph as :func:`export_network` makes it; returns the largest error.
+
+    With ``others``, checkpoints of the same teacher, they are read as a committee.
 
     ``weights``: "float32"; "float16" to store them in half the space (they are computed with in 32 bits); or "int8" for
     convolutions in integers (:mod:`tools.train.int8`), whose ranges are measured on training speech. The error
@@ -43,17 +47,17 @@ def export(checkpoint: Path, output: Path, *, weights: str = "float32") -> float
     if weights not in ("float32", "float16", "int8"):
         raise SystemExit(f"weights is {weights!r}; use float32, float16 or int8")
     keras = checkpoint.suffix == ".h5"
-    network = load_keras(checkpoint) if keras else load_network(checkpoint)[0]
-    export_network(network, output)
+    networks = [load_keras(path) if path.suffix == ".h5" else load_network(path)[0] for path in (checkpoint, *others)]
+    export_network(networks, output)
     if weights == "float32":
-        return parity_error(network, output)
+        return parity_error(networks, output)
     spoken = None
     if weights == "int8":
         spoken = speech_features(deep_speaker_fbank if keras else log_mel)
         quantise(output, [{FEATURES: f, STRETCHES: np.array([[0, frames_pooled(f)]])} for f in spoken[len(FRAMES) :]])
         spoken = [features[:, :length] for features, length in zip(spoken, FRAMES, strict=False)]
     store_in_half(output)
-    return parity_error(network, output, spoken)
+    return parity_error(networks, output, spoken)
 
 
 def speech_features(front_end: Callable[[Samples], Features], count: int = 100 + len(FRAMES)) -> list[Features]:
@@ -70,16 +74,17 @@ def frames_pooled(features: Features) -> int:
     return -(-features.shape[1] // DOWNSAMPLING)
 
 
-def export_network(network: DeepSpeaker, output: Path) -> None:
-    """Trace ``network`` to ``output``: features (1, frames, 64, 1) and stretches (s, 2) to embedding (s, d).
+def export_network(networks: Sequence[DeepSpeaker], output: Path) -> None:
+    """Trace the committee of ``networks`` to ``output``: features (1, frames, 64, 1) and stretches (s, 2) to embedding (s, d).
 
     A stretch is from one and up to another pooled frame, of which there is one for 16 frames (0.16 s) and their rest.
     """
-    network = network.to(memory_format=torch.contiguous_format)
+    networks = [network.to(memory_format=torch.contiguous_format) for network in networks]
+    traced = StretchEmbedder(networks[0]) if len(networks) == 1 else Committee(networks)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.onnx.export(
-            StretchEmbedder(network).eval(),
+            traced.eval(),
             (torch.zeros(1, 160, BANDS, 1), torch.tensor([[0, 10], [2, 8]])),
             str(output),
             opset_version=OPSET,
@@ -110,7 +115,7 @@ def store_in_half(path: Path, least: int = 64) -> None:
     onnx.save(model, path)
 
 
-def parity_error(network: DeepSpeaker, path: Path, inputs: list[Features] | None = None) -> float:
+def parity_error(networks: Sequence[DeepSpeaker], path: Path, inputs: list[Features] | None = None) -> float:
     """Largest absolute difference between torch's and ONNX Runtime's embeddings of ``inputs``, by default noise.
 
     Each input (1, t, 64, 1) is compared as a whole and in stretches, which torch pools from their frames alone.
@@ -125,10 +130,16 @@ def parity_error(network: DeepSpeaker, path: Path, inputs: list[Features] | None
         half = count // 2
         stretches = np.array([(0, count), (0, half), (half, count), (1, count - 1)])
         with torch.inference_mode():
-            y = network.frames(torch.from_numpy(features))
-            parts = [y[:, start:end] for start, end in stretches[1:]]
-            pooled = [network.pool(part.mean(dim=1), part.var(dim=1, correction=0)) for part in parts]
-            expected = torch.cat([network(torch.from_numpy(features)), *pooled]).numpy()
+            members = [_embeddings(network, torch.from_numpy(features), stretches) for network in networks]
+            expected = functional.normalize(torch.stack(members).sum(dim=0), dim=1).numpy()
         (actual,) = session.run([OUTPUT], {FEATURES: features, STRETCHES: stretches})
         worst = max(worst, float(np.abs(actual - expected).max()))
     return worst
+
+
+def _embeddings(network: DeepSpeaker, features: Tensor, stretches: NDArray[np.int64]) -> Tensor:
+    """Of each of ``stretches`` (s, 2) by the frames in it; the first is the whole."""
+    y = network.frames(features)
+    parts = [y[:, start:end] for start, end in stretches[1:]]
+    pooled = [network.pool(part.mean(dim=1), part.var(dim=1, correction=0)) for part in parts]
+    return torch.cat([network(features), *pooled])

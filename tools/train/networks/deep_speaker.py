@@ -161,6 +161,18 @@ class StretchEmbedder(nn.Module):
         return self.network.pool(centre + mean, (square - mean.square()).clamp(min=0))
 
 
+class Committee(nn.Module):
+    """The directions between those of ``members`` of one embedding space: as :class:`StretchEmbedder`."""
+
+    def __init__(self, members: Sequence[DeepSpeaker]) -> None:
+        super().__init__()
+        self.members = nn.ModuleList(StretchEmbedder(member) for member in members)
+
+    def forward(self, features: Tensor, stretches: Tensor) -> Tensor:
+        """Features (1, T, 64, 1) and int64 stretches (s, 2): embeddings (s, d) of unit norm."""
+        return functional.normalize(torch.stack([member(features, stretches) for member in self.members]).sum(0), dim=1)
+
+
 def load_keras(path: Path) -> DeepSpeaker:
     """Read the original's Keras weights (HDF5, whole model or weights alone).
 
