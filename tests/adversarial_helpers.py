@@ -46,5 +46,5 @@ def write_identity(folder: Path, *, frontend: str = "log-mel", shape: Shape = NA
     torch.manual_seed(0)
     network = DeepSpeaker(shape)
     network.train()(torch.randn(4, 96, 64, 1))
-    export_network(network.eval(), folder / "narrow.onnx")
+    export_network([network.eval()], folder / "narrow.onnx")
     return write_card(identity_draft("narrow", frontend=frontend), folder)

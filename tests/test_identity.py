@@ -36,7 +36,7 @@ def network() -> DeepSpeaker:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, network: DeepSpeaker) -> Path:
     folder = tmp_path_factory.mktemp("models")
-    export_network(network, folder / "small.onnx")
+    export_network([network], folder / "small.onnx")
     np.save(folder / COHORT, unit(RNG.normal(size=(40, 16))).astype(np.float16))
     return folder
 

@@ -31,7 +31,7 @@ def trained() -> DeepSpeaker:
 @pytest.mark.parametrize("half", [False, True])
 def test_unfolded_network_is_the_same_function_and_trainable(tmp_path: Path, half: bool) -> None:
     original, path = trained(), tmp_path / "network.onnx"
-    export_network(original, path)
+    export_network([original], path)
     if half:
         store_in_half(path)
     features = torch.randn(16, 120, 64, 1)
@@ -55,7 +55,7 @@ def test_a_graph_of_features_alone_unfolds_too(tmp_path: Path) -> None:
 
 def test_another_shape_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "network.onnx"
-    export_network(trained(), path)
+    export_network([trained()], path)
     other = DeepSpeaker(Shape((4, 6, 8, 12), 12, normalise_input=True, deviation=True))
     with pytest.raises(SystemExit, match="not an exported deep speaker"):
         unfold(other, path, torch.randn(2, 60, 64, 1))

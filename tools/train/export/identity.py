@@ -75,7 +75,9 @@ def frames_pooled(features: Features) -> int:
 
 
 def export_network(networks: Sequence[DeepSpeaker], output: Path) -> None:
-    """Trace the committee of ``networks`` to ``output``: features (1, frames, 64, 1) and stretches (s, 2) to embedding (s, d).
+    """Trace the committee of ``networks`` to ``output``.
+
+    Its inputs are features (1, frames, 64, 1) and stretches (s, 2), its output embedding (s, d).
 
     A stretch is from one and up to another pooled frame, of which there is one for 16 frames (0.16 s) and their rest.
     """
