@@ -212,7 +212,8 @@ def main() -> None:
         recipe = run["recipe"]
         command += f" --lessons {run['lessons']} --steps {recipe['steps']} --rate {recipe['rate']}"
         command += f" --start-from {run['start_from']}" if run.get("start_from") else ""
-    card = replace(card, version=options.version, command=command)
+    names = " ".join(path.parent.name for path in (options.checkpoint, *options.others))
+    card = replace(card, version=options.version, command=f"{command}; python -m tools.train.identity_card {names}")
 
     bare = verify_model(read_card(write_card(card, folder)), folder)
     size = make_cohort(IdentityModel(bare), folder / f"{NAME}{COHORT_SUFFIX}", run.get("lessons", "train"))

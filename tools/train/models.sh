@@ -40,14 +40,19 @@ banks=(corpus corpus corpus-moved{2,3,4,5,6} kokoro)
 step tools.train.data.lessons train --banks "${banks[@]}" --device "$device"
 step tools.train.data.voices --split dev
 step tools.train.data.lessons dev --banks corpus-dev --shards 2 --device "$device"
+runs=$cache/identity/runs
 step tools.train.identity main --unseen dev --steps 24000 --device "$device"
-step tools.train.within_speakers "$cache/identity/runs/main/checkpoint.pt"
-step tools.train.identity_card "$cache/identity/runs/main/checkpoint.pt"
+step tools.train.identity wide --unseen dev --steps 12000 --channels 16 32 128 192 --start-from "$runs/main/checkpoint.pt" \
+  --device "$device"
+for run in main wide; do step tools.train.within_speakers "$runs/$run/checkpoint.pt"; done
+step tools.train.identity_card "$runs/wide/checkpoint.pt" "$runs/main/checkpoint.pt"
 step tools.train.consistency
 
 # Spoofing: shards of genuine crops and of copies through the same channels, then the detector.
 for seed in 30 31; do step tools.train.data.spoofing --split train --shards 11 --seed "$seed"; done
+step tools.train.data.spoofing --split train --shards 14 --seed 51 --no-copies
 step tools.train.data.spoofing --split dev --shards 2 --seed 30
+step tools.train.data.spoofing --split dev --shards 2 --seed 32 --no-copies
 step tools.train.control
 for shape in light wide; do
   step tools.train.spoofing "$cache/spoofing/$shape" --shape "$shape" --steps 10000 --rate 1.5e-3 --device "$device"
