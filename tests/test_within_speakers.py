@@ -5,7 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tools.train.within_speakers import levelling_map
+from tools.train.data.lessons import Pool
+from tools.train.data.voices import Bank, Clip
+from tools.train.networks.deep_speaker import DeepSpeaker, Shape
+from tools.train.within_speakers import heard, levelling_map
 
 
 def test_a_direction_that_varies_within_speakers_is_scaled_down() -> None:
@@ -24,3 +27,10 @@ def test_a_direction_that_varies_within_speakers_is_scaled_down() -> None:
 def test_speakers_heard_once_tell_nothing() -> None:
     with pytest.raises(SystemExit, match="no speaker was heard twice"):
         levelling_map(np.eye(3, dtype=np.float32), np.arange(3))
+
+
+def test_speakers_of_single_recordings_are_left_out() -> None:
+    clips = tuple(Clip(0, 16_000, name, "made", str(i)) for i, name in enumerate(("anna", "bert", "bert")))
+    pool = Pool.of([Bank(np.ones(16_000, np.int16), clips)])
+    with pytest.raises(SystemExit, match="no speaker has 4 clips; take further banks"):
+        heard(DeepSpeaker(Shape((2, 2, 2, 2), 4)), pool, 3, np.random.default_rng(0))

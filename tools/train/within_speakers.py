@@ -54,9 +54,15 @@ def levelling_map(
 def heard(
     network: DeepSpeaker, pool: Pool, voices: int, rng: np.random.Generator
 ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """Unit embeddings (n, d) of stretches of up to ``voices`` speakers, and who spoke them (n,)."""
-    augmenter = Augmenter.from_corpus()
+    """Unit embeddings (n, d) of stretches of ``voices`` speakers, drawn with repetition, and whose draw each is (n,).
+
+    Raises:
+        SystemExit: nobody has enough clips.
+    """
     known = [name for name, clips in pool.speakers.items() if len(clips) >= MIN_CLIPS]
+    if not known:
+        raise SystemExit(f"no speaker has {MIN_CLIPS} clips; take further banks")
+    augmenter = Augmenter.from_corpus()
     chosen = rng.choice(known, voices)
     embeddings = []
     for name in tqdm(chosen, desc="voices"):
@@ -73,7 +79,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkpoint", type=Path)
     parser.add_argument("--banks", nargs="+", default=["corpus"], help="banks made by tools.train.data.voices")
-    parser.add_argument("--voices", type=int, default=1000, help="at most so many")
+    parser.add_argument("--voices", type=int, default=600, help="how often a speaker is drawn")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     torch.set_num_threads(1)
