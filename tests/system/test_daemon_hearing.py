@@ -157,14 +157,14 @@ def test_a_request_that_is_cancelled_after_a_candidate_is_no_free_try(enrolled: 
 
     with enrolled.client() as other, speaking(enrolled) as end:
         other.call("subscribe")
-        before = enrolled.said().count("decision=")
+        before = enrolled.said().count("ceremony=verify")
         with enrolled.client() as client:
 
             def speak(name: str, params: dict) -> None:
                 if params["stage"] == "listening":
                     end.write(a_word_of(command))
                 if params["stage"] == "speech":
-                    until(lambda: unread(end) == 0)  # what is left of the word is a word of its own later on
+                    until(lambda: unread(end) == 0)
                     until(lambda: other.call("lockout.show", user="ada")["failures"] == 1)
                     raise ConnectionError
 
@@ -172,5 +172,7 @@ def test_a_request_that_is_cancelled_after_a_candidate_is_no_free_try(enrolled: 
                 client.call("verify", speak, user="ada", purpose="a test", challenge=bytes(16))
         until(lambda: not other.call("status", hear)["busy"])
         assert other.call("lockout.show", user="ada")["failures"] == 1, "although the voice was hers"
-        assert enrolled.said().count("decision=") == before and events == []
+        # What is left of the word can be heard as a word of its own, of nobody's request.
+        assert enrolled.said().count("ceremony=verify") == before
+        assert all(event["state"] != "accepted" for event in events if event["kind"] == "decision")
         other.call("lockout.reset", user="ada")
