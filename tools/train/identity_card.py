@@ -200,8 +200,8 @@ def main() -> None:
     torch.set_num_threads(1)
     folder: Path = options.folder
     folder.mkdir(parents=True, exist_ok=True)
-    networks = [load_network(path)[0] for path in (options.checkpoint, *options.others)]
-    state = load_network(options.checkpoint)[1]
+    loaded = [load_network(path) for path in (options.checkpoint, *options.others)]
+    networks, state = [network for network, _ in loaded], loaded[0][1]
     error = export(options.checkpoint, folder / f"{NAME}.onnx", *options.others, weights=options.weights)
     report = options.checkpoint.parent / "report.json"
     run = json.loads(report.read_text("utf-8")) if report.is_file() else {}

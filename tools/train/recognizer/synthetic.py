@@ -12,7 +12,6 @@ import argparse
 import json
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
@@ -26,6 +25,7 @@ import soxr
 from tqdm import tqdm
 
 from tools.train.data.attacks.cache import attack_folder
+from tools.train.data.attacks.hibari import synthesizer as hibari_network
 from tools.train.data.attacks.kokoro import NATIVE_RATE, Kokoro, Voice, blend
 from tools.train.data.attacks.texts import MAX_CHARACTERS
 from tools.train.data.corpus import Split, read_index
@@ -47,7 +47,6 @@ HELD_OUT: dict[str, Split] = {
 FLITE_VOICES = ("slt", "awb", "kal16", "rms")
 ESPEAK_VARIANTS = ("m1", "m3", "m7", "f2", "f3", "f5", "Andy", "Gene", "Annie", "Mario", "linda", "steph")
 ESPEAK_ACCENTS = ("en-us", "en-gb", "en-gb-scotland", "en-gb-x-rp", "en-029")
-HIBARI = "hibari-tts==0.2.1"
 BLENDS = 150
 SHARES = {"train": (0.55, 0.3), "dev": (0.4, 0.6), "test": (0.0, 1.0)}
 """Shares of coffee orders and of commands of the other grammars; the rest are sentences of training transcripts."""
@@ -121,14 +120,7 @@ def hibari(split: Split, rng: np.random.Generator) -> dict[str, Speak]:
     """hibari's one voice, for training."""
     if split != "train":
         return {}
-    folder = attack_folder("hibari")
-    if not (folder / "hibari").is_dir():
-        command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder), HIBARI]
-        subprocess.run(command, check=True)
-    sys.path.append(str(folder))
-    from hibari import Hibari
-
-    synthesizer = Hibari()
+    synthesizer = hibari_network()
     return {
         "heart": lambda text, speed: soxr.resample(synthesizer(sentence(text), speed=speed), NATIVE_RATE, SAMPLE_RATE)
     }

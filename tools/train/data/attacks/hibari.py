@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from tools.train.data.attacks.cache import attack_folder
 from tools.train.data.attacks.engine import Speech, Voice
+from tools.train.data.attacks.wheels import module_of_package
 
 PACKAGE = "hibari-tts==0.2.1"
 NATIVE_RATE = 24_000
@@ -29,12 +27,4 @@ def _say(text: str, speed: float) -> Speech:
 @cache
 def synthesizer() -> Any:
     """hibari, fetched into the cache the first time: called with a text, it gives speech at 24 kHz."""
-    folder = attack_folder("hibari-package")
-    if not (folder / "hibari").is_dir():
-        command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder), PACKAGE]
-        if subprocess.run(command, check=False).returncode:
-            raise SystemExit(f"{PACKAGE} cannot be fetched: see pip's message")
-    sys.path.append(str(folder))
-    from hibari import Hibari
-
-    return Hibari()
+    return module_of_package(PACKAGE, "hibari", "hibari-package", needs="see pip's message").Hibari()

