@@ -72,7 +72,7 @@ echo "      $(inside uname -m), $(inside /opt/voiceid/bin/python --version)"
 expect "its configuration" inside voiceid --config /etc/voiceid/config.toml config check
 expect "its models" inside voiceid models verify
 expect "doctor finds no fault" inside voiceid --config /root/config.toml doctor
-cat "$tree/tmp/expect.log"
+cat "$said"
 expect "it enrols" inside sh -c 'voiceid --config /root/config.toml enroll owner /root/enrol/*'
 expect "it judges" judge
 echo "== benchmark (times of an emulator: meaningless)"

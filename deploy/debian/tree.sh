@@ -2,6 +2,7 @@
 # Sourced: what the tests of the package share. A tree is a Debian system in a folder, for chroot(8).
 
 tree=''
+said=''
 
 make_tree() { # ARCH SUITE FOLDER [BASE]
   if [[ -n ${4:-} ]]; then
@@ -17,6 +18,7 @@ make_tree() { # ARCH SUITE FOLDER [BASE]
 
 enter_tree() { # FOLDER
   tree=$1
+  said=$tree/tmp/said.log
   mount -t proc proc "$tree/proc"
   mount --bind /dev "$tree/dev"
 }
@@ -31,14 +33,14 @@ inside() {
   DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 chroot "$tree" "$@"
 }
 
-expect() { # WHAT COMMAND...
+expect() { # WHAT COMMAND...; what the command says lies in $said
   local what=$1
   shift
-  if "$@" > "$tree/tmp/expect.log" 2>&1; then
+  if "$@" > "$said" 2>&1; then
     echo "ok    $what"
   else
     echo "FAIL  $what: $*"
-    tail -n 15 "$tree/tmp/expect.log"
+    tail -n 15 "$said"
     return 1
   fi
 }
