@@ -36,13 +36,18 @@ class Named:
         return None if value.strip() and "\0" not in value else "must not be empty or hold a NUL character"
 
 
+def is_sha256(text: str) -> bool:
+    """Whether ``text`` is a SHA-256 in lower-case hexadecimal."""
+    return re.fullmatch("[0-9a-f]{64}", text) is not None
+
+
 @dataclass(frozen=True, slots=True)
 class Digest:
     """Annotates a text that is a SHA-256."""
 
     def problem(self, value: str) -> str | None:
         """What is wrong with ``value``, None if nothing is."""
-        return None if re.fullmatch("[0-9a-f]{64}", value) else "must be a SHA-256 in hexadecimal"
+        return None if is_sha256(value) else "must be a SHA-256 in hexadecimal"
 
 
 def from_table(cls: type[T], table: Any, *, where: str, error: type[Exception]) -> T:

@@ -7,7 +7,6 @@ of the enrolment, and with them all credentials, are untouched.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -19,6 +18,7 @@ from voiceid import cbor
 from voiceid.errors import EnrolmentError, VaultError
 from voiceid.models.card import Card
 from voiceid.scoring.owner import Baseline
+from voiceid.tables import is_sha256
 from voiceid.wall_clock import unix_seconds
 
 Embedding = NDArray[np.float32]
@@ -27,7 +27,6 @@ T = TypeVar("T")
 ID_BYTES = 16
 MAX_BASELINE = 1e6
 """No detector scores higher, nor lower than its negative."""
-_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 MATCHING_FIELDS: dict[str, type] = {
     "embedding": bytes,
@@ -211,7 +210,7 @@ def check_model(name: str, sha256: str) -> None:
     Raises:
         EnrolmentError: they are not.
     """
-    if not name or not _SHA256.fullmatch(sha256):
+    if not name or not is_sha256(sha256):
         raise EnrolmentError("template: the identity card needs a name and a SHA-256")
 
 
@@ -222,7 +221,7 @@ def check_baselines(baselines: tuple[Baseline, ...]) -> None:
         EnrolmentError: they are not.
     """
     models = [known.model_sha256 for known in baselines]
-    if models != sorted(set(models)) or not all(map(_SHA256.fullmatch, models)):
+    if models != sorted(set(models)) or not all(map(is_sha256, models)):
         raise EnrolmentError("template: baselines are of different models, by SHA-256, in order")
     for known in baselines:
         if not abs(known.mean) <= MAX_BASELINE or known.utterances < 1:
