@@ -10,7 +10,7 @@ import pytest
 from voiceid.errors import ModelError
 from voiceid.models.card import Card
 from voiceid.models.store import find_model
-from voiceid.scoring.consistency import consistency_parameters, consistency_score
+from voiceid.scoring.consistency import consistency_parameters, consistency_score, takeover_score
 from voiceid.scoring.voice import Voice
 
 
@@ -71,6 +71,22 @@ def test_a_stranger_throughout_is_more_consistent_than_a_splice() -> None:
 
 def test_too_short_for_a_change() -> None:
     assert consistency_score(heard(voice(1, 1)), OWNER, cosines) is None
+
+
+def test_a_takeover_scores_lower_than_a_stranger_throughout() -> None:
+    def takeover(windows: np.ndarray) -> float:
+        raw = takeover_score(heard(windows), OWNER, cosines)
+        assert raw is not None
+        return raw
+
+    stranger = takeover(voice(2, 6))
+    assert stranger > 0.6
+    for at in range(1, 6):
+        spliced = np.concatenate([voice(1, at), voice(2, 6 - at)])
+        assert max(takeover(spliced), takeover(spliced[::-1])) < stranger - 0.5, at
+    two_strangers = np.concatenate([voice(2, 3), voice(3, 3)])
+    assert takeover(two_strangers) > takeover(np.concatenate([voice(1, 3), voice(3, 3)])) + 0.5
+    assert takeover_score(heard(voice(1, 1)), OWNER, cosines) is None
 
 
 def with_entry(**changes: object) -> Card:

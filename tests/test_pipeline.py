@@ -82,6 +82,25 @@ def test_the_owner_is_accepted_and_a_stranger_is_not(
     assert sum(refused) >= 3, "at most one of four strangers may come through"
 
 
+def test_a_takeover_is_asked_of_who_identity_refuses(
+    shipped: Pipeline, template: Template, owner_clips: list[Waveform], corpus: Path
+) -> None:
+    gate = shipped.judges.consistency.takeover
+    assert gate is not None
+    own, strange = owner_clips[5].samples, clips(corpus, OTHER, 1)[0].samples
+    asked = {}
+    for name, samples in (("own", own), ("strange", strange), ("spliced", np.concatenate([own[:24_000], strange]))):
+        decision = shipped.decide(Waveform(samples, Source.FILE), template)
+        assert decision.evidence is not None
+        assert (decision.evidence.takeover is None) == decision.evidence.identity.passed
+        asked[name] = decision.evidence.takeover
+    assert asked["own"] is None
+    stranger, splice = asked["strange"], asked["spliced"]
+    assert stranger is not None and splice is not None
+    assert stranger.passed and splice.llr < stranger.llr - 2
+    assert stranger.threshold == gate.thresholds["balanced"].value
+
+
 def test_shipped_thresholds_gate_every_judge(
     shipped: Pipeline, pipeline: Pipeline, template: Template, owner_clips: list[Waveform], corpus: Path
 ) -> None:
@@ -106,6 +125,9 @@ def test_shipped_thresholds_gate_every_judge(
         assert decision.voiceid == lenient.voiceid
         assert decision.evidence.identity.llr == lenient.evidence.identity.llr
         failed = [outcome for outcome, (score, value) in gates.items() if score.llr < value]
+        takeover = decision.evidence.takeover
+        if takeover is not None and not takeover.passed:
+            failed = sorted([*failed, Outcome.INCONSISTENT], key=list(Outcome).index)
         if not failed and decision.voiceid < judges.fusion.card.threshold("balanced"):
             failed = [Outcome.REJECTED]
         assert decision.outcome is (failed[0] if failed else Outcome.ACCEPTED)

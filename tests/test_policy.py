@@ -20,6 +20,7 @@ ORDER = (
     ("spoofing", Outcome.SPOOF),
     ("liveness", Outcome.REPLAY),
     ("consistency", Outcome.INCONSISTENT),
+    ("takeover", Outcome.INCONSISTENT),
     ("identity", Outcome.REJECTED),
 )
 
@@ -30,7 +31,7 @@ def test_all_gates_passed_is_accepted() -> None:
     assert decision.accepted
 
 
-@pytest.mark.parametrize("failed", [c for n in range(1, 5) for c in itertools.combinations(range(4), n)])
+@pytest.mark.parametrize("failed", [c for n in range(1, 6) for c in itertools.combinations(range(5), n)])
 def test_the_first_failed_gate_names_the_outcome(failed: tuple[int, ...]) -> None:
     evidence = dataclasses.replace(EVIDENCE, **{ORDER[i][0]: FAIL for i in failed})
     decision = decide(GOOD, evidence, 0.99, 0.5)

@@ -135,7 +135,10 @@ class WindowScore:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What the judges say of one utterance; ``guard`` is None unless it is switched on."""
+    """What the judges say of one utterance; ``guard`` is None unless it is switched on.
+
+    ``takeover`` is there for who the identity judge refuses: whether it is a stranger throughout, or the owner in part.
+    """
 
     identity: Score
     spoofing: Score
@@ -143,12 +146,12 @@ class Evidence:
     consistency: Score
     windows: tuple[WindowScore, ...] = ()
     guard: Score | None = None
+    takeover: Score | None = None
 
     def scores(self) -> dict[str, Score]:
         """The word of each judge that was asked, by name."""
-        always = ("identity", "spoofing", "liveness", "consistency")
-        named: dict[str, Score] = {name: getattr(self, name) for name in always}
-        return named if self.guard is None else {**named, "guard": self.guard}
+        names = ("identity", "spoofing", "liveness", "consistency", "takeover", "guard")
+        return {name: score for name in names if (score := getattr(self, name)) is not None}
 
 
 @unique

@@ -13,9 +13,12 @@ from rich.text import Text
 from tools.demo.run import Trial
 from voiceid.types import SAMPLE_RATE, Score
 
-JUDGES = ("identity", "spoofing", "liveness", "consistency")
+JUDGES = ("identity", "spoofing", "liveness", "consistency", "takeover")
 VOICEID = "VoiceID"
-CAPTION = "Log-likelihood ratios and, for VoiceID, a probability; red is below the threshold."
+CAPTION = (
+    "Log-likelihood ratios and, for VoiceID, a probability; red is below the threshold. "
+    "Takeover is asked of who identity refuses: a stranger throughout (high), or the owner in part."
+)
 BYTES_PER_SAMPLE = 2
 UNITS_SHOWN = 16
 
@@ -104,15 +107,16 @@ def results(trials: Sequence[Trial]) -> dict[str, Any]:
 
 def _named_scores(trial: Trial) -> list[tuple[str, Score]]:
     evidence = trial.decision.evidence
-    return [] if evidence is None else [(judge, getattr(evidence, judge)) for judge in JUDGES]
+    return [] if evidence is None else [(name, score) for name, score in evidence.scores().items() if name in JUDGES]
 
 
 def _thresholds(trials: Sequence[Trial]) -> dict[str, float]:
+    limits: dict[str, float] = {}
     for trial in trials:
-        if trial.decision.evidence is not None and trial.decision.voiceid_threshold is not None:
-            limits = {name: score.threshold for name, score in _named_scores(trial)}
-            return {**limits, VOICEID: trial.decision.voiceid_threshold}
-    return {}
+        limits |= {name: score.threshold for name, score in _named_scores(trial)}
+        if trial.decision.voiceid_threshold is not None:
+            limits[VOICEID] = trial.decision.voiceid_threshold
+    return limits
 
 
 def _outcome(trial: Trial) -> Text:
@@ -125,7 +129,11 @@ def _scores(trial: Trial) -> list[Text]:
     decision = trial.decision
     if decision.evidence is None or decision.voiceid is None or decision.voiceid_threshold is None:
         return [Text("–", "dim")] * (len(JUDGES) + 1)
-    cells = [Text(_shown(name, score.llr), "" if score.passed else "red") for name, score in _named_scores(trial)]
+    asked = dict(_named_scores(trial))
+    cells = [
+        Text(_shown(name, asked[name].llr), "" if asked[name].passed else "red") if name in asked else Text("–", "dim")
+        for name in JUDGES
+    ]
     passed = decision.voiceid >= decision.voiceid_threshold
     return [*cells, Text(_shown(VOICEID, decision.voiceid), "" if passed else "red")]
 

@@ -2,7 +2,8 @@
 
 A *partially spoofed* command (VoiceID, section on partially spoofed commands) opens with the victim's wake word and
 goes on in another voice. Scored as a whole it may still resemble the owner, so what lies before and after every
-possible change of speaker is compared.
+possible change of speaker is compared. Of an utterance that the identity judge refuses it is asked instead whether the
+enrolled speaker is heard in part of it (a *takeover*), or a stranger throughout.
 """
 
 from __future__ import annotations
@@ -45,12 +46,13 @@ class ConsistencyParameters(Gate):
     """The ``consistency`` entry of an identity card's parameters: it belongs to that card's embedding space.
 
     ``least_seconds`` of speech lie on each side of a boundary; boundaries are ``hop_seconds`` apart. The gate itself is
-    for scores with an enrolled speaker, ``alone`` for those without.
+    for scores with an enrolled speaker, ``alone`` for those without, ``takeover`` for those of who is refused.
     """
 
     least_seconds: Annotated[float, Between(0.5, 5)]
     hop_seconds: Annotated[float, Between(0.1, 5)]
     alone: Gate | None = None
+    takeover: Gate | None = None
 
 
 def consistency_parameters(card: Card) -> ConsistencyParameters:
@@ -82,6 +84,23 @@ def consistency_score(voice: Voice, reference: Embedding | None, score: PairScor
     alike = score(voice.before, voice.after)
     if reference is None:
         return float(np.min(alike))
-    owner = np.broadcast_to(reference, voice.before.shape)
-    sides = np.stack([score(owner, voice.before), score(owner, voice.after)])
+    sides = _sides(voice, reference, score)
     return float(np.min(alike + sides.min(axis=0) - sides.max(axis=0) / 2))
+
+
+def takeover_score(voice: Voice, reference: Embedding, score: PairScores) -> float | None:
+    """Raw score of a stranger throughout, against the enrolled speaker in part, for who does not pass as ``reference``.
+
+    Arguments are those of :func:`consistency_score`. A boundary scores how alike its two sides are, less how much the
+    side more like the enrolled speaker resembles him; the utterance scores as its worst boundary, None without one.
+    """
+    if not len(voice.before):
+        return None
+    alike = score(voice.before, voice.after)
+    return float(np.min(alike - _sides(voice, reference, score).max(axis=0)))
+
+
+def _sides(voice: Voice, reference: Embedding, score: PairScores) -> NDArray[np.float64]:
+    """How much what lies before and after each boundary resembles ``reference``: (2, b)."""
+    owner = np.broadcast_to(reference, voice.before.shape)
+    return np.stack([score(owner, voice.before), score(owner, voice.after)])

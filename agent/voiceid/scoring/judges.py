@@ -12,7 +12,12 @@ from voiceid.audio.level import SPEECH_DBFS
 from voiceid.errors import ModelError
 from voiceid.models.card import Card
 from voiceid.models.store import find_model
-from voiceid.scoring.consistency import ConsistencyParameters, consistency_parameters, consistency_score
+from voiceid.scoring.consistency import (
+    ConsistencyParameters,
+    consistency_parameters,
+    consistency_score,
+    takeover_score,
+)
 from voiceid.scoring.fusion import FusionModel
 from voiceid.scoring.guard import GuardModel, falls
 from voiceid.scoring.identity import IdentityModel, direction
@@ -64,7 +69,7 @@ class Judges:
             _calibrated(model.card, 0.0, point)
         fusion.card.threshold(point)
         consistency = consistency_parameters(identity.card)
-        for gate in filter(None, (consistency, consistency.alone)):
+        for gate in filter(None, (consistency, consistency.alone, consistency.takeover)):
             if point not in gate.thresholds:
                 raise ModelError(f"card {identity.card.name!r}: consistency has no threshold for {point!r}")
         threads = settings.threads
@@ -115,6 +120,7 @@ class Judges:
             reference = direction(compared)
             alone = enrolled is None and self.consistency.alone is not None
             consistency = self.consistency_score(voice, None if alone else reference)
+            takeover = None if enrolled is None or identity.passed else self._takeover_score(voice, reference)
         guard, guarded = self._guard_scores(utterance, voice, reference, watch)
         with watch.stage("consistency"):
             shown = tuple(
@@ -129,7 +135,7 @@ class Judges:
         with watch.stage("fusion"):
             voiceid = self.fusion.probability(identity.llr, spoofing.llr, liveness.llr)
         return Judgement(
-            Evidence(identity, spoofing, liveness, consistency, shown, guard),
+            Evidence(identity, spoofing, liveness, consistency, shown, guard, takeover),
             voiceid,
             self.fusion.card.threshold(self.operating_point),
         )
@@ -166,6 +172,13 @@ class Judges:
         if gate is None:
             raise ModelError(f"card {self.identity.card.name!r}: 'consistency' has no gate without an enrolled speaker")
         return gate.score(consistency_score(voice, reference, self.identity.scores), self.operating_point)
+
+    def _takeover_score(self, voice: Voice, reference: NDArray[np.float32]) -> Score | None:
+        """Whether a stranger speaks throughout, or the enrolled speaker in part; None where the card cannot say."""
+        gate = self.consistency.takeover
+        if gate is None:
+            return None
+        return gate.score(takeover_score(voice, reference, self.identity.scores), self.operating_point)
 
     def _guard_scores(
         self, utterance: Utterance, voice: Voice, reference: NDArray[np.float32], watch: Stopwatch

@@ -39,6 +39,7 @@ def decide(quality: Quality, evidence: Evidence, voiceid: float, voiceid_thresho
         (evidence.guard, Outcome.SPOOF, "sounds like someone else when copied: guard"),
         (evidence.liveness, Outcome.REPLAY, "sounds like a loudspeaker: liveness"),
         (evidence.consistency, Outcome.INCONSISTENT, "the speaker changes within the utterance: consistency"),
+        (evidence.takeover, Outcome.INCONSISTENT, "the enrolled speaker in part, another in the rest: takeover"),
         (evidence.identity, Outcome.REJECTED, "not the enrolled speaker: identity"),
     )
     failed = [(outcome, f"{text} {_compare(score)}") for score, outcome, text in gates if score and not score.passed]
