@@ -52,3 +52,22 @@ def test_level_length_bandwidth_and_codec_do_not_tell_copies_from_genuine_speech
     half = len(made) // 2
     scores = train_control(windows[:half], labels[:half]).score(windows[half:])
     assert eer(scores[labels[half:] == 1], scores[labels[half:] == 0]) > 0.3
+
+
+def test_short_recordings_of_one_person_are_joined_without_silence(corpus: Path) -> None:
+    crops = [crop for crop in spoofing.genuine_crops("train", np.random.default_rng(3)) if crop.joined]
+    assert len(crops) > 300
+    assert len({crop.item.speaker for crop in crops}) == len(crops)
+    for crop in crops[:5]:
+        items = (crop.item, *crop.joined)
+        assert {(item.set, item.speaker) for item in items} == {(crop.item.set, crop.item.speaker)}
+        samples = spoofing.read_crop(crop)
+        joined = sum(item.seconds for item in items) - (len(items) - 1) * spoofing.CROSSFADE / SAMPLE_RATE
+        assert len(samples) / SAMPLE_RATE == pytest.approx(min(joined, 72_600 / SAMPLE_RATE), abs=0.02)
+
+
+def test_a_crossfade_keeps_the_level_of_a_constant() -> None:
+    one = np.full(1_000, 0.5, np.float32)
+    both = spoofing.crossfaded(one, one)
+    assert len(both) == 2_000 - spoofing.CROSSFADE
+    np.testing.assert_allclose(both, 0.5, rtol=1e-6)

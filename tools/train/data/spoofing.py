@@ -33,7 +33,12 @@ CROPS = {"ls-train100-1utt": 3, "ls-test-clean": 2, "ls-train100-3spk": 2}
 RAW_REPEATS = 3
 """How often training takes a recording that no codec had touched: a tenth of the data, but what a microphone gives."""
 MIN_SECONDS = 1.5
-"""Shorter recordings seldom hold the second of speech that the agent asks for."""
+"""Shorter recordings seldom hold the second of speech that the agent asks for; those of one person are joined."""
+JOINED_CLIPS = 4
+JOINED_CROPS = 500
+"""At most so many crops of joined clips: single words, but through more than a thousand people's own microphones."""
+CROSSFADE = 160
+"""Samples over which joined clips fade into each other: silence between them would be a trace that no copy has."""
 SHARD = 96
 """Genuine crops a shard."""
 WITHOUT_COPIES = "n"
@@ -80,10 +85,12 @@ class Shard:
 
 @dataclass(frozen=True)
 class Crop:
-    """A stretch of a genuine recording, at most a little longer than a window."""
+    """A stretch of a genuine recording, at most a little longer than a window; or short recordings of one person."""
 
     item: Item
     number: int
+    joined: tuple[Item, ...] = ()
+    """What follows ``item``, of the same speaker and set."""
 
     @property
     def codec(self) -> str:
@@ -119,15 +126,41 @@ def genuine_crops(split: Split, random: np.random.Generator) -> list[Crop]:
         count = min(CROPS.get(item.set, 1), 1 + int(item.seconds // 4.5))
         repeats = RAW_REPEATS if raw and split == "train" else 1
         crops += [Crop(item, number) for number in range(count)] * repeats
+    crops += joined_crops([item for item in genuine if item.seconds < MIN_SECONDS], random)
     random.shuffle(crops)
+    return crops
+
+
+def joined_crops(short: list[Item], random: np.random.Generator) -> list[Crop]:
+    """Crops of ``short`` recordings: up to :data:`JOINED_CLIPS` of a speaker, of each speaker once."""
+    speakers: dict[tuple[str, str, str], list[Item]] = {}
+    for item in short:
+        if item.speaker:
+            speakers.setdefault((item.set, item.speaker, item.path.suffix), []).append(item)
+    several = [items for items in speakers.values() if len(items) > 1]
+    random.shuffle(several)
+    crops = []
+    for items in several[:JOINED_CROPS]:
+        chosen = [items[i] for i in random.permutation(len(items))[:JOINED_CLIPS]]
+        if sum(item.seconds for item in chosen) >= MIN_SECONDS:
+            crops.append(Crop(chosen[0], 0, tuple(chosen[1:])))
     return crops
 
 
 def read_crop(crop: Crop) -> Samples:
     """The samples of ``crop``: about four seconds, at its number's place in the recording."""
     samples = read_waveform(crop.item.path).samples
+    for item in crop.joined:
+        samples = crossfaded(samples, read_waveform(item.path).samples)
     start = min(crop.number * (SAMPLES + 3_000), max(0, len(samples) - SAMPLES - 8_000))
     return samples[start : start + SAMPLES + 8_000]
+
+
+def crossfaded(first: Samples, second: Samples) -> Samples:
+    """``first`` (n,) and ``second`` (m,), each longer than :data:`CROSSFADE`, as one of n + m - :data:`CROSSFADE`."""
+    fade = np.linspace(0, 1, CROSSFADE, dtype=np.float32)
+    seam = first[-CROSSFADE:] * (1 - fade) + second[:CROSSFADE] * fade
+    return np.concatenate((first[:-CROSSFADE], seam, second[CROSSFADE:]))
 
 
 def window_of(samples: Samples, random: np.random.Generator) -> NDArray[np.int16] | None:
