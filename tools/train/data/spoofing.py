@@ -43,6 +43,8 @@ SHARD = 96
 """Genuine crops a shard."""
 WITHOUT_COPIES = "n"
 """In the name of shards without copies."""
+CHANNELS = 2
+"""Channels that a crop and its copies go through, each for other windows: a channel costs little beside a copy."""
 COPIES = {"opus": 2, "flac": 5}
 """Copies of each genuine crop, by its codec: uncompressed recordings are rare."""
 WEIGHTS = {
@@ -208,12 +210,12 @@ def windows_of(
             system, path = draw(synthetic, random)
             speech = read_waveform(path).samples[: SAMPLES + 16_000]
             made.append((speech, Window(0, system, system, voice_of(path), "flac"), 0.5))
-        shared = int(random.integers(2**32))
-        for samples, row, opus in made:
-            sent = channel(samples, np.random.default_rng(shared), split)
-            window = window_of(stored(sent, random, opus=opus), random)
-            if window is not None:
-                yield window, row
+        for shared in random.integers(2**32, size=CHANNELS):
+            for samples, row, opus in made:
+                sent = channel(samples, np.random.default_rng(shared), split)
+                window = window_of(stored(sent, random, opus=opus), random)
+                if window is not None:
+                    yield window, row
 
 
 def build(split: Split, *, shards: int, seed: int, copies: bool = True) -> None:
@@ -229,7 +231,9 @@ def build(split: Split, *, shards: int, seed: int, copies: bool = True) -> None:
             continue
         random = np.random.default_rng((seed, number))
         progress = tqdm(
-            windows_of(part, split, random, copies=copies), total=(4 if copies else 2) * len(part), desc=path.stem
+            windows_of(part, split, random, copies=copies),
+            total=CHANNELS * (4 if copies else 2) * len(part),
+            desc=path.stem,
         )
         windows, rows = zip(*progress, strict=True)
         with path.with_suffix(".csv").open("w", newline="", encoding="utf-8") as file:
