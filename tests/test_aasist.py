@@ -13,8 +13,9 @@ from torch.nn import functional as F
 from tools import export_onnx
 from tools.train.export.spoofing import export, load_checkpoint, parity
 from tools.train.networks.aasist import SAMPLES, SHAPES, Aasist, load_official
-from tools.train.networks.filterbank import LogSpectrogram, SincBank
+from tools.train.networks.filterbank import LogSpectrogram, PhaseSpectrogram, SincBank
 from tools.train.networks.graph import GraphAttention, GraphPool
+from tools.train.spoofing import begin_with, masked
 from voiceid.audio import prepare, read_waveform
 from voiceid.types import SAMPLE_RATE
 
@@ -118,9 +119,10 @@ def test_export_of_the_light_sibling_matches_torch(checkpoint: Path, tmp_path: P
     assert output.stat().st_size < 2_000_000
 
 
-def test_a_committee_is_the_mean_of_its_members_from_one_file(checkpoint: Path, tmp_path: Path) -> None:
-    wide = tmp_path / "wide.pt"
-    torch.save({"shape": "wide", "average": Aasist(SHAPES["wide"]).state_dict()}, wide)
+@pytest.mark.parametrize("shape", ["wide", "phase"])
+def test_a_committee_is_the_mean_of_its_members_from_one_file(checkpoint: Path, tmp_path: Path, shape: str) -> None:
+    wide = tmp_path / "other.pt"
+    torch.save({"shape": shape, "average": Aasist(SHAPES[shape]).state_dict()}, wide)
     output = tmp_path / "committee.onnx"
     assert export(checkpoint, output, wide) < 1e-4
     waveform = (np.random.default_rng(0).standard_normal((2, SAMPLES)) * 0.05).astype(np.float32)
@@ -128,6 +130,48 @@ def test_a_committee_is_the_mean_of_its_members_from_one_file(checkpoint: Path, 
     with torch.inference_mode():
         members = [load_checkpoint(path)(torch.from_numpy(waveform)) for path in (checkpoint, wide)]
     np.testing.assert_allclose(actual, (members[0] + members[1]) / 2, atol=1e-4)
+
+
+def test_phase_of_a_tone_gives_its_frequency_and_of_a_click_its_place() -> None:
+    front_end = PhaseSpectrogram()
+    time = torch.arange(SAMPLES) / SAMPLE_RATE
+    bins = front_end(0.1 * torch.sin(2 * torch.pi * 1_003 * time)[None])[0]
+    nearest = int((front_end.hertz - 1_003).abs().argmin())
+    cosine, sine = bins[1:3, nearest, 50]
+    advance = torch.atan2(sine, cosine) / (2 * torch.pi * front_end.hop / SAMPLE_RATE)
+    assert float(front_end.hertz[nearest] + advance) == pytest.approx(1_003, abs=0.1)
+
+    def delay(sample: int) -> float:
+        """Samples from the centre of frame 50 to a click, by the phase from one bin to the next."""
+        click = torch.zeros(1, SAMPLES)
+        click[0, 50 * front_end.hop + sample] = 1.0
+        cosine, sine = front_end(click)[0, 3:, 100, 50]
+        return float(-torch.atan2(sine, cosine)) * front_end.size / (2 * torch.pi)
+
+    assert delay(200) == pytest.approx(0, abs=0.01)
+    assert delay(260) == pytest.approx(60, abs=0.01)
+    level = LogSpectrogram()(torch.randn(1, SAMPLES) * 0.1)
+    assert PhaseSpectrogram()(torch.zeros(1, SAMPLES)).abs().max() == 0 and level.shape[1:] == bins.shape[1:]
+
+
+def test_the_phase_shape_can_begin_with_the_light_one() -> None:
+    torch.manual_seed(2)
+    light, phase = (Aasist(SHAPES[shape]).eval() for shape in ("light", "phase"))
+    light.first_bn.running_var.fill_(4.0)
+    begin_with(phase, light.state_dict())
+    waveform = torch.randn(2, SAMPLES) * 0.05
+    with torch.inference_mode():
+        torch.testing.assert_close(phase(waveform), light(waveform), atol=1e-5, rtol=0)
+    with pytest.raises(RuntimeError):
+        begin_with(Aasist(SHAPES["wide"]), light.state_dict())
+
+
+def test_a_mask_takes_the_same_of_all_channels() -> None:
+    bands = torch.ones(8, 5, 64, 100)
+    kept = masked(bands, np.random.default_rng(0))
+    assert torch.equal(kept, kept[:, :1].expand_as(kept))
+    assert torch.equal(kept[:, 0], masked(bands[:, 0], np.random.default_rng(0)))
+    assert 0.1 < float(1 - kept.mean()) < 0.6
 
 
 def test_the_wide_shape_hears_nothing_above_its_top() -> None:

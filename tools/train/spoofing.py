@@ -31,7 +31,7 @@ from voiceid.types import SAMPLE_RATE
 AVERAGE_DECAY = 0.995
 WARM_UP = 50
 CHECK_EVERY = 250
-LENGTHS = {"AASIST": SAMPLES, "AASIST-L": SAMPLES, "light": SAMPLES // 2, "wide": SAMPLES // 2}
+LENGTHS = {"AASIST": SAMPLES, "AASIST-L": SAMPLES, "light": SAMPLES // 2, "phase": SAMPLES // 2, "wide": SAMPLES // 2}
 """Samples of a training window: half for the light shapes, which pool over time."""
 SYSTEM_SHARES = {
     "kokoro": 0.10,
@@ -119,10 +119,13 @@ def augmented(window: NDArray[np.float32], length: int, random: np.random.Genera
 
 
 def masked(bands: Tensor, random: np.random.Generator) -> Tensor:
-    """SpecAugment (Park et al., 2019) on (b, bands, frames): a stripe of bands, a stripe of frames, or all the top."""
-    mask = torch.ones_like(bands)
-    _, count, frames = bands.shape
-    for row in mask:
+    """SpecAugment (Park et al., 2019) on (b, bands, frames) or (b, channels, bands, frames).
+
+    It takes a stripe of bands, a stripe of frames, or all the top, of all channels.
+    """
+    count, frames = bands.shape[-2:]
+    mask = bands.new_ones(len(bands), *[1] * (bands.ndim - 3), count, frames)
+    for row in mask.view(len(bands), count, frames):
         if random.random() < 0.5:
             low = int(random.integers(count))
             row[low : low + int(random.integers(1, count // 5))] = 0
@@ -200,6 +203,20 @@ def dev_error_rates(shape: str, weights: dict[str, Tensor], device: str) -> dict
     return error_rates(*scores(judge, Windows("dev")))
 
 
+def begin_with(model: Aasist, weights: dict[str, Tensor]) -> None:
+    """Load ``weights`` of this shape, or of the light shape into the phase shape, which then does not yet see phase."""
+    known = model.state_dict()
+    for name in ("first_bn.weight", "first_bn.bias", "first_bn.running_mean", "first_bn.running_var"):
+        if known[name].shape != weights[name].shape:
+            weights |= {name: torch.cat((weights[name], known[name][1:]))}
+    stem = known.get("stem.0.weight")
+    if stem is not None and stem.shape != weights["stem.0.weight"].shape:
+        widened = torch.zeros_like(stem)
+        widened[:, :1] = weights["stem.0.weight"]
+        weights |= {"stem.0.weight": widened}
+    model.load_state_dict(weights)
+
+
 def learning_rate(step: int, options: Options) -> float:
     """Linear warm-up, level, then linear to a twentieth over the last 30 %."""
     falling = min(1.0, (options.steps - step) / (0.3 * options.steps))
@@ -229,7 +246,7 @@ def train(run: Path, options: Options, device: str, start_from: Path | None = No
     optimiser = optimiser_of(model, options.rate)
     step, last = 0, run / "last.pt"
     if start_from is not None:
-        model.load_state_dict(torch.load(start_from, map_location=device, weights_only=True)["average"])
+        begin_with(model, torch.load(start_from, map_location=device, weights_only=True)["average"])
     average = {name: value.clone() for name, value in model.state_dict().items()}
     if last.exists():
         state = torch.load(last, map_location=device, weights_only=True)

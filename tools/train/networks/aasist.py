@@ -5,7 +5,8 @@ Jung et al., "AASIST: Audio Anti-Spoofing using Integrated Spectro-Temporal Grap
 quirks that their weights depend on, each named where it occurs. The light shape keeps the graph back end, replaces the
 front end by a log spectrogram, a strided stem and fewer residual blocks, and adds a linear read-out of statistics over
 time of every level, which learns from far less data than the graph does. The wide shape has more of all that and hears
-nothing above 7.2 kHz, where resampling tells copies from genuine speech; the two are read as a committee.
+nothing above 7.2 kHz, where resampling tells copies from genuine speech; the phase shape is the light one that also
+sees how the phase moves. Several are read as a committee.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from tools.train.networks.filterbank import LogSpectrogram, SincBank
+from tools.train.networks.filterbank import LogSpectrogram, PhaseSpectrogram, SincBank
 from tools.train.networks.graph import GraphAttention, GraphPool, HeterogeneousGraphAttention
 from tools.train.networks.statistics import LevelStatistics, statistics_size
 from voiceid.types import SAMPLE_RATE
@@ -30,6 +31,7 @@ TOP_HERTZ = 7_200.0
 
 
 Block = tuple[int, int, int, int]
+FrontEnd = Literal["sinc", "log-spectrogram", "phase-spectrogram"]
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class AasistShape:
     those of the spectral, the temporal and the heterogeneous attentions. ``dropout`` scales the official rates.
     """
 
-    front_end: Literal["sinc", "log-spectrogram"]
+    front_end: FrontEnd
     blocks: tuple[Block, ...]
     graph_dims: tuple[int, int]
     pools: tuple[float, float, float]
@@ -57,15 +59,21 @@ def _official_blocks(width: int) -> tuple[Block, ...]:
     return tuple((before, after, 1, 3) for before, after in pairwise(channels))
 
 
-def _light(blocks: tuple[Block, ...], top_hertz: float = SAMPLE_RATE / 2) -> AasistShape:
+def _light(
+    blocks: tuple[Block, ...], top_hertz: float = SAMPLE_RATE / 2, front_end: FrontEnd = "log-spectrogram"
+) -> AasistShape:
     dims, pools, temperatures = (48, 32), (0.5, 0.5, 0.5), (2.0, 2.0, 100.0)
-    return AasistShape("log-spectrogram", blocks, dims, pools, temperatures, 16, dropout=0.25, top_hertz=top_hertz)
+    return AasistShape(front_end, blocks, dims, pools, temperatures, 16, dropout=0.25, top_hertz=top_hertz)
+
+
+_LIGHT_BLOCKS = ((16, 16, 2, 2), (16, 32, 2, 2), (32, 48, 1, 1))
 
 
 SHAPES: dict[str, AasistShape] = {
     "AASIST": AasistShape("sinc", _official_blocks(64), (64, 32), (0.5, 0.7, 0.5), (2.0, 2.0, 100.0), 23),
     "AASIST-L": AasistShape("sinc", _official_blocks(24), (24, 32), (0.4, 0.5, 0.7), (2.0, 2.0, 100.0), 23),
-    "light": _light(((16, 16, 2, 2), (16, 32, 2, 2), (32, 48, 1, 1))),
+    "light": _light(_LIGHT_BLOCKS),
+    "phase": _light(_LIGHT_BLOCKS, front_end="phase-spectrogram"),
     "wide": _light(
         ((40, 32, 2, 2), (32, 32, 1, 1), (32, 40, 2, 2), (40, 40, 1, 1), (40, 48, 1, 1), (48, 48, 1, 1)), TOP_HERTZ
     ),
@@ -106,12 +114,16 @@ class Aasist(nn.Module):
         dim, graph_dim = shape.graph_dims
         self.dropout = shape.dropout
         self.sinc = shape.front_end == "sinc"
-        self.conv_time = SincBank() if self.sinc else LogSpectrogram()
-        self.first_bn = nn.BatchNorm2d(1)
+        self.phase = shape.front_end == "phase-spectrogram"
+        self.conv_time = SincBank() if self.sinc else PhaseSpectrogram() if self.phase else LogSpectrogram()
+        heard_channels = PhaseSpectrogram.CHANNELS if self.phase else 1
+        self.first_bn = nn.BatchNorm2d(heard_channels)
         if not self.sinc:
             channels = shape.blocks[0][0]
             self.stem = nn.Sequential(
-                nn.Conv2d(1, channels, (7, 5), stride=(4, 4), padding=(3, 2)), nn.BatchNorm2d(channels), nn.SELU()
+                nn.Conv2d(heard_channels, channels, (7, 5), stride=(4, 4), padding=(3, 2)),
+                nn.BatchNorm2d(channels),
+                nn.SELU(),
             )
             size = statistics_size((channels, *(block[1] for block in shape.blocks)))
             self.level_statistics = LevelStatistics()
@@ -148,7 +160,8 @@ class Aasist(nn.Module):
         return self.classify(self.conv_time(waveform))
 
     def classify(self, bands: Tensor) -> Tensor:
-        """Logits (b, 2) from the front end's output (b, bands, frames), so that training can mask bands and frames."""
+        """Logits (b, 2) from the front end's output, (b, bands, frames) or (b, channels, bands, frames), so that
+        training can mask bands and frames."""
         graph, statistics = self.readouts(bands)
         logits: Tensor = self.out_layer(F.dropout(graph, 0.5 * self.dropout, self.training))
         return logits if statistics is None else logits + self.statistics_layer(statistics)
@@ -158,11 +171,12 @@ class Aasist(nn.Module):
         if self.sinc:
             bands = F.selu(self.first_bn(F.max_pool2d(bands.unsqueeze(1).abs(), 3)))
             return self.embed(self.encoder(bands)), None
-        bands = self.first_bn((bands * self.heard).unsqueeze(1))
+        heard = bands * self.heard
+        bands = self.first_bn(heard if self.phase else heard.unsqueeze(1))
         levels = [self.stem(bands)]
         for block in self.encoder:
             levels.append(block(levels[-1]))
-        return self.embed(levels[-1]), self.statistics_norm(self.level_statistics(bands, levels))
+        return self.embed(levels[-1]), self.statistics_norm(self.level_statistics(bands[:, :1], levels))
 
     def embed(self, encoded: Tensor) -> Tensor:
         """The graph read-out before the last layer: (b, channels, frequency nodes, time nodes) to (b, 160)."""
@@ -223,8 +237,11 @@ class Committee(nn.Module):
         self.members = nn.ModuleList(members)
 
     def forward(self, waveform: Tensor) -> Tensor:
-        bands = self.members[0].conv_time(waveform)
-        return torch.stack([member.classify(bands) for member in self.members]).mean(dim=0)  # type: ignore[operator]
+        members = [member for member in self.members if isinstance(member, Aasist)]
+        richest = max(members, key=lambda member: member.phase)
+        bands = richest.conv_time(waveform)
+        levels = bands[:, 0] if richest.phase else bands
+        return torch.stack([member.classify(bands if member.phase else levels) for member in members]).mean(dim=0)
 
 
 def load_official(checkpoint: dict[str, Tensor]) -> Aasist:

@@ -1,4 +1,4 @@
-"""Front ends for spoofing detection: AASIST's fixed sinc filters, and a strided log spectrogram."""
+"""Front ends for spoofing detection: AASIST's fixed sinc filters, and a log spectrogram, without and with its phase."""
 
 from __future__ import annotations
 
@@ -50,12 +50,55 @@ class LogSpectrogram(nn.Module):
         """Of each bin."""
 
     def forward(self, waveform: Tensor) -> Tensor:
-        log_power = torch.log(self._power(waveform) + self.floor)
+        return self._level(*self._spectrum(waveform))
+
+    def _level(self, real: Tensor, imaginary: Tensor) -> Tensor:
+        log_power = torch.log(real.square() + imaginary.square() + self.floor)
         return log_power - log_power.mean(dim=2, keepdim=True)
 
-    def _power(self, waveform: Tensor) -> Tensor:
+    def _spectrum(self, waveform: Tensor) -> tuple[Tensor, Tensor]:
+        """Real and imaginary parts, (b, 256, t) each."""
         if torch.onnx.is_in_onnx_export():
             real, imaginary = F.conv1d(waveform.unsqueeze(1), self.basis, stride=self.hop).chunk(2, dim=1)
-            return real.square() + imaginary.square()
+            return real, -imaginary
         frames = waveform.unfold(1, len(self.window), self.hop) * self.window
-        return torch.fft.rfft(frames, self.size)[..., 1:].abs().square().transpose(1, 2)
+        spectrum = torch.fft.rfft(frames, self.size)[..., 1:].transpose(1, 2)
+        return spectrum.real, spectrum.imag
+
+
+class PhaseSpectrogram(LogSpectrogram):
+    """The log spectrogram and how its phase moves: (b, n) to (b, 5, 256, 1 + (n - 400) // hop).
+
+    Vocoders give the right power at phases of their own making. Behind the level come cosine and sine of how far a
+    bin's phase advances from frame to frame beyond what its frequency asks for (its instantaneous frequency), and of
+    how far it moves from bin to bin (its group delay, from the window's centre): parts of cross spectra of unit
+    length, near zero where there is no power.
+    """
+
+    CHANNELS = 5
+
+    def __init__(self, window: int = 400, hop: int = 160, size: int = 512, floor: float = 1e-5) -> None:
+        super().__init__(window, hop, size, floor)
+        advance = 2 * np.pi * np.arange(1, size // 2 + 1)[:, None] * hop / size
+        delay = np.full((size // 2, 1), -np.pi * window / size)
+        for name, angle in (("advance", advance), ("delay", delay)):
+            turn = torch.from_numpy(np.stack((np.cos(angle), np.sin(angle)))).float()
+            self.register_buffer(name, turn, persistent=False)
+
+    def forward(self, waveform: Tensor) -> Tensor:
+        real, imaginary = self._spectrum(waveform)
+        later, earlier = (real[:, :, 1:], imaginary[:, :, 1:]), (real[:, :, :-1], imaginary[:, :, :-1])
+        moves = [F.pad(part, (1, 0)) for part in self._turned(later, earlier, self.advance)]
+        above, below = (real[:, 1:], imaginary[:, 1:]), (real[:, :-1], imaginary[:, :-1])
+        delays = [F.pad(part, (0, 0, 0, 1)) for part in self._turned(above, below, self.delay[:, 1:])]
+        return torch.stack([self._level(real, imaginary), *moves, *delays], dim=1)
+
+    def _turned(
+        self, first: tuple[Tensor, Tensor], second: tuple[Tensor, Tensor], turn: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Unit cross spectrum of ``first`` and ``second``, turned back by the angle whose parts are ``turn``."""
+        real = first[0] * second[0] + first[1] * second[1]
+        imaginary = first[1] * second[0] - first[0] * second[1]
+        length = (real.square() + imaginary.square() + self.floor**2).sqrt() + self.floor
+        cosine, sine = turn[0], turn[1]
+        return (real * cosine + imaginary * sine) / length, (imaginary * cosine - real * sine) / length
