@@ -31,7 +31,7 @@ from voiceid.types import SAMPLE_RATE
 AVERAGE_DECAY = 0.995
 WARM_UP = 50
 CHECK_EVERY = 250
-LENGTHS = {"AASIST": SAMPLES, "AASIST-L": SAMPLES, "light": SAMPLES // 2, "phase": SAMPLES // 2, "wide": SAMPLES // 2}
+LENGTHS = {name: SAMPLES if name.startswith("AASIST") else SAMPLES // 2 for name in SHAPES}
 """Samples of a training window: half for the light shapes, which pool over time."""
 SYSTEM_SHARES = {
     "kokoro": 0.10,

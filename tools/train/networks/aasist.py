@@ -68,15 +68,16 @@ def _light(
 
 _LIGHT_BLOCKS = ((16, 16, 2, 2), (16, 32, 2, 2), (32, 48, 1, 1))
 
+_WIDE_BLOCKS = ((40, 32, 2, 2), (32, 32, 1, 1), (32, 40, 2, 2), (40, 40, 1, 1), (40, 48, 1, 1), (48, 48, 1, 1))
+
 
 SHAPES: dict[str, AasistShape] = {
     "AASIST": AasistShape("sinc", _official_blocks(64), (64, 32), (0.5, 0.7, 0.5), (2.0, 2.0, 100.0), 23),
     "AASIST-L": AasistShape("sinc", _official_blocks(24), (24, 32), (0.4, 0.5, 0.7), (2.0, 2.0, 100.0), 23),
     "light": _light(_LIGHT_BLOCKS),
     "phase": _light(_LIGHT_BLOCKS, front_end="phase-spectrogram"),
-    "wide": _light(
-        ((40, 32, 2, 2), (32, 32, 1, 1), (32, 40, 2, 2), (40, 40, 1, 1), (40, 48, 1, 1), (48, 48, 1, 1)), TOP_HERTZ
-    ),
+    "wide": _light(_WIDE_BLOCKS, TOP_HERTZ),
+    "wide-phase": _light(_WIDE_BLOCKS, TOP_HERTZ, "phase-spectrogram"),
 }
 
 
