@@ -33,15 +33,21 @@ def file_of_wheel(requirement: str, member: str, system: str) -> Path:
     return path
 
 
-def module_of_package(requirement: str, module: str, system: str, *, needs: str) -> ModuleType:
+def module_of_package(
+    requirement: str, module: str, system: str, *, needs: str, dependencies: tuple[str, ...] = ()
+) -> ModuleType:
     """``module`` of the package that ``requirement`` names, installed into the cache folder of ``system``.
+
+    Of the package's own requirements only those among ``dependencies`` are installed with it.
 
     Raises:
         SystemExit: it cannot be had; the message says what it ``needs``.
     """
     folder = attack_folder(system)
-    if not any((folder / name).exists() for name in (module, f"{module}.py")):
-        command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder), requirement]
+    package = module.partition(".")[0]
+    if not any((folder / name).exists() for name in (package, f"{package}.py")):
+        command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder)]
+        command += [requirement, *dependencies]
         if subprocess.run(command, check=False).returncode:
             raise SystemExit(f"{requirement} cannot be installed: {needs}")
     sys.path.append(str(folder))
