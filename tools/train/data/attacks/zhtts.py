@@ -34,15 +34,19 @@ def voices() -> list[Voice]:
 
 
 def _fastspeech(pitch: float, text: str, speed: float) -> Speech:
-    controls = [np.array([value], np.float32) for value in (speed, pitch, 1.0)]
-    mel = _network("fastspeech2_quan")(_ids(text), np.zeros(1, np.int32), *controls, output=1)
-    return vocoded(mel), NATIVE_RATE
+    return vocoded(spectrogram(text, pitch, speed)), NATIVE_RATE
 
 
 def _tacotron(text: str, speed: float) -> Speech:
     ids = _ids(text)
     mel = _network("tacotron2_quan")(ids, np.array([ids.shape[1]], np.int32), np.zeros(1, np.int32), output=1)
     return vocoded(_stretched(mel, 1 / speed))[:-TAIL], NATIVE_RATE
+
+
+def spectrogram(text: str, pitch: float = 1.0, speed: float = 1.0) -> Mel:
+    """What FastSpeech 2 makes of ``text`` in `PINYIN`."""
+    controls = [np.array([value], np.float32) for value in (speed, pitch, 1.0)]
+    return _network("fastspeech2_quan")(_ids(text), np.zeros(1, np.int32), *controls, output=1)
 
 
 def vocoded(mel: Mel) -> Samples:
