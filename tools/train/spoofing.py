@@ -35,15 +35,16 @@ LENGTHS = {name: SAMPLES if name.startswith("AASIST") else SAMPLES // 2 for name
 """Samples of a training window: half for the light shapes, which pool over time."""
 SYSTEM_SHARES = {
     "kokoro": 0.10,
-    "statistical": 0.08,
-    "concatenative": 0.08,
-    "neural-speech": 0.04,
-    "neural": 0.05,
-    "melgan": 0.10,
-    "vocoder-upsampling": 0.08,
-    "vocoder-spectral": 0.08,
-    "hifigan-universal": 0.15,
-    "hifigan-small": 0.10,
+    "neural-speech": 0.12,
+    "statistical": 0.07,
+    "concatenative": 0.07,
+    "neural": 0.04,
+    "melgan": 0.07,
+    "mb-melgan": 0.07,
+    "vocoder-upsampling": 0.07,
+    "vocoder-spectral": 0.07,
+    "hifigan-universal": 0.12,
+    "hifigan-small": 0.08,
 }
 """Share of the attacks in a batch, of systems or of kinds of synthesizers; the other systems share the rest by their
 counts."""
