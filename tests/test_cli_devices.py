@@ -16,11 +16,14 @@ import soundfile
 from tests.audio_helpers import FakeClock, FakeSound, noise, zeros
 from tests.cli_helpers import voiceid
 from tests.pulse_helpers import PulseServer
+from tests.vault_helpers import make_template
 from voiceid.audio.meter import try_microphone
 from voiceid.audio.sound_server import reachable_servers, server_sockets
 from voiceid.cli.devices import meter
 from voiceid.cli.exit_codes import ExitCode
+from voiceid.credentials.keys import create_device_key
 from voiceid.doctor import Check, Status, run_checks
+from voiceid.enrolment.vault import Vault
 from voiceid.errors import AudioDeviceError, DeviceBusyError
 from voiceid.settings import QualitySettings
 
@@ -65,6 +68,36 @@ def test_the_configured_device_is_chosen_unless_another_is_named(sound: FakeSoun
     config.write_text('[capture]\ndevice = "usb*"\n')
     assert voiceid("devices", "--json", "--config", config).json["chosen"] == "USB Mic"
     assert voiceid("devices", "--json", "--config", config, "--device", "built").json["chosen"] == "Built-in"
+
+
+PARTY = ("--relying-party", "shop.example.org", "--challenge", "A" * 32)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("devices",),
+        ("identify", "--microphone"),
+        ("verify", "ada", "--microphone"),
+        ("enroll", "bob", "--microphone"),
+        ("users", "reenroll", "ada", "--microphone", "--yes"),
+        ("users", "renew", "ada", "--microphone", "--again"),
+        ("credentials", "register", "ada", "--microphone", *PARTY),
+        ("authenticate", "ada", "--microphone", *PARTY, "-o", "/dev/null"),
+    ],
+)
+def test_every_command_that_records_takes_the_device_of_its_option_before_that_of_the_configuration(
+    sound: FakeSound, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    vault = tmp_path / "vault"
+    vault.mkdir(mode=0o700)
+    Vault.open(vault, create_device_key(vault / "device.key"), create=True).save_template(make_template("ada"))
+    config = tmp_path / "c.toml"
+    config.write_text('[capture]\ndevice = "webcam"\n')
+    common = (*command, "--vault", vault, "--config", config, "--json")
+    configured, named = voiceid(*common), voiceid(*common, "--device", "headset")
+    assert configured.code is named.code is ExitCode.DEVICE
+    assert "'webcam'" in configured.error["message"] and "'headset'" in named.error["message"]
 
 
 def test_no_device_or_an_unknown_name_is_an_error_that_lists_names(sound: FakeSound) -> None:

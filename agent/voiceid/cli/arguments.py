@@ -15,6 +15,7 @@ from voiceid.cli.asking import confirmed
 from voiceid.cli.output import progress, stderr
 
 if TYPE_CHECKING:
+    from voiceid.settings import CaptureSettings
     from voiceid.types import Waveform
 
 
@@ -50,15 +51,15 @@ Challenge = Annotated[
 MIN_CHALLENGE = 16
 
 
-def audio_source(file: Path | None, microphone: bool, device: str | None) -> Callable[[], Waveform]:
+def audio_source(file: Path | None, microphone: bool, capture: CaptureSettings) -> Callable[[], Waveform]:
     """Where the utterance comes from: a file is read at once, a microphone is looked for now and recorded when called.
 
     Raises:
         AudioError: the file cannot be read, or there is no microphone.
     """
-    check_source([file] if file else [], microphone, device)
+    check_source([file] if file else [], microphone, capture)
     if file is None:
-        return lambda: record(device)
+        return lambda: record(capture)
     waveform = read_all([file])[0][1]
     return lambda: waveform
 
@@ -74,7 +75,7 @@ def read_source(file: Path | None, microphone: bool) -> list[Waveform]:
     return [waveform for _, waveform in read_all([file])] if file is not None else []
 
 
-def check_source(files: list[Path], microphone: bool, device: str | None) -> None:
+def check_source(files: list[Path], microphone: bool, capture: CaptureSettings) -> None:
     """Insist on files or the microphone, not both, and on a microphone that is there.
 
     Raises:
@@ -85,7 +86,7 @@ def check_source(files: list[Path], microphone: bool, device: str | None) -> Non
     if microphone:
         from voiceid.audio.microphone import choose_microphone
 
-        choose_microphone(device)
+        choose_microphone(capture.device)
 
 
 def read_all(files: list[Path]) -> list[tuple[Path, Waveform]]:
@@ -99,7 +100,7 @@ def read_all(files: list[Path]) -> list[tuple[Path, Waveform]]:
     return [(file, read_waveform(file)) for file in files]
 
 
-def record(device: str | None) -> Waveform:
+def record(capture: CaptureSettings) -> Waveform:
     """One utterance from the microphone, with a level bar on standard error.
 
     Raises:
@@ -108,10 +109,11 @@ def record(device: str | None) -> Waveform:
     from voiceid.audio.microphone import MAX_SECONDS, choose_microphone, record_utterance
 
     console = stderr()
-    console.print(f"speak now ({choose_microphone(device).name})", markup=False)
+    console.print(f"speak now ({choose_microphone(capture.device).name})", markup=False)
     with progress("listening", MAX_SECONDS) as bar:
         return record_utterance(
-            device, on_progress=lambda seconds, rms: bar.to(seconds, f"listening {'|' * min(20, int(rms * 100)):<20}")
+            capture.device,
+            on_progress=lambda seconds, rms: bar.to(seconds, f"listening {'|' * min(20, int(rms * 100)):<20}"),
         )
 
 

@@ -76,8 +76,8 @@ def authenticate(
                 raise typer.BadParameter("a daemon signs only for a purpose: give --purpose, or name a --vault")
             asked = {"user": name, "relying_party": relying_party, "nonce": nonce, "credential_id": identifier}
             return _ask(client, context, read_source(file, microphone), {**asked, "purpose": purpose}, output)
-    settings = context.settings()
-    listen = audio_source(file, microphone, device or settings.capture.device)
+    settings = context.settings(device=device)
+    listen = audio_source(file, microphone, settings.capture)
     vault, key = open_vault_and_key(settings)
     from voiceid.credentials.authenticator import Authenticator
     from voiceid.pipeline import AuthenticationRequest

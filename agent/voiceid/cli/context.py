@@ -22,16 +22,18 @@ class Context:
     config: Path | None = None
     json: bool = False
 
-    def settings(self) -> Settings:
-        """The settings, with ``--vault`` in place of the configured folder.
+    def settings(self, *, device: str | None = None) -> Settings:
+        """The settings, with ``--vault`` in place of the configured folder and ``--device`` of the microphone.
 
         Raises:
             SettingsError: see :func:`voiceid.settings.load_settings`.
         """
         settings = load_settings(self.config)
-        if self.vault_folder is None:
-            return settings
-        return replace(settings, paths=replace(settings.paths, vault=self.vault_folder))
+        if self.vault_folder is not None:
+            settings = replace(settings, paths=replace(settings.paths, vault=self.vault_folder))
+        if device is not None:
+            settings = replace(settings, capture=replace(settings.capture, device=device))
+        return settings
 
     def emit(self, value: Any, *renderables: RenderableType) -> None:
         """Write a command's result: ``value`` as JSON with ``--json``, else ``renderables`` for people."""

@@ -129,8 +129,8 @@ def register(
             asked = {"user": name, "relying_party": relying_party, "challenge": nonce, "user_handle": handle}
             result = client.call("credentials.register", hear, **asked, audio=audio)
             return _registered_remotely(client, context, name, result, output)
-    settings = context.settings()
-    listen = audio_source(file, microphone, device or settings.capture.device)
+    settings = context.settings(device=device)
+    listen = audio_source(file, microphone, settings.capture)
     vault, key = open_vault_and_key(settings)
     from voiceid.credentials.authenticator import Authenticator
 

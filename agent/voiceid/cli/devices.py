@@ -43,14 +43,14 @@ def devices(
     voiceid devices --test --device USB
     """
     context = context_of(ctx)
-    settings = context.settings()
+    settings = context.settings(device=device)
     from voiceid.audio.device import choose
     from voiceid.audio.meter import try_microphone
     from voiceid.audio.portaudio import PortAudioBackend
 
     backend = PortAudioBackend()
     found = backend.microphones()
-    chosen = choose(found, device or settings.capture.device)
+    chosen = choose(found, settings.capture.device)
     if not test:
         context.emit({"devices": found, "chosen": chosen.name}, _listing(found, chosen))
         return

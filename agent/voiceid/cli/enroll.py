@@ -44,9 +44,8 @@ def enroll(
             made = enrol_remotely(client, context, name, files or [], microphone, device)
             context.emit({"name": made["user"], "enrolled": True, **made}, enrolled(made))
             return
-    settings = context.settings()
-    device = device or settings.capture.device
-    check_source(files or [], microphone, device)
+    settings = context.settings(device=device)
+    check_source(files or [], microphone, settings.capture)
     recordings = read_all(files or [])
     from voiceid.enrolment.names import check_name
 
@@ -56,7 +55,7 @@ def enroll(
         raise EnrolmentError(f"{name!r} is enrolled already; run 'voiceid users reenroll {name}' to start anew")
     check_storing(vault)
     session = start_session(settings, all_templates(vault))
-    utterances = collect(session, recordings, device)
+    utterances = collect(session, recordings, settings.capture)
     result = finish(session, name, utterances, context)
     vault.save_template(result.template)
     template = result.template

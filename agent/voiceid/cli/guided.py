@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from voiceid.enrolment.template import Template
     from voiceid.enrolment.vault import Vault
     from voiceid.service.client import Client
-    from voiceid.settings import Settings
+    from voiceid.settings import CaptureSettings, Settings
     from voiceid.types import Utterance, Waveform
 
 
@@ -56,7 +56,7 @@ def start_session(
 
 
 def collect(
-    session: EnrolmentSession, recordings: list[tuple[Path, Waveform]], device: str | None
+    session: EnrolmentSession, recordings: list[tuple[Path, Waveform]], capture: CaptureSettings
 ) -> list[dict[str, Any]]:
     """Feed ``recordings``, or what is said until it suffices, to ``session``; feedback on each goes to standard error.
 
@@ -64,7 +64,7 @@ def collect(
         AudioDeviceError: the microphone fails; nothing has been stored then.
     """
     if not recordings:
-        return [_judge(session, source, waveform, stderr()) for source, waveform in _from_microphone(session, device)]
+        return [_judge(session, source, waveform, stderr()) for source, waveform in _from_microphone(session, capture)]
     with progress("judging", len(recordings)) as bar:
         heard = []
         for path, waveform in recordings:
@@ -152,10 +152,10 @@ def _judge(session: EnrolmentSession, source: str, waveform: Waveform, console: 
     return {"source": source, **plain(feedback)}
 
 
-def _from_microphone(session: EnrolmentSession, device: str | None) -> Iterator[tuple[str, Waveform]]:
+def _from_microphone(session: EnrolmentSession, capture: CaptureSettings) -> Iterator[tuple[str, Waveform]]:
     for number in range(1, MAX_RECORDINGS + 1):
         stderr().print(f"Utterance {number}: say a sentence of about four seconds in your usual voice.")
-        yield f"utterance {number}", record(device)
+        yield f"utterance {number}", record(capture)
         if session.complete:
             return
     raise EnrolmentError(

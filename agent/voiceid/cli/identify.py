@@ -33,8 +33,8 @@ def identify(
     voiceid identify --microphone --json
     """
     context = context_of(ctx)
-    settings = context.settings()
-    listen = audio_source(file, microphone, device or settings.capture.device)
+    settings = context.settings(device=device)
+    listen = audio_source(file, microphone, settings.capture)
     templates = all_templates(open_vault(settings))
     pipeline = load_pipeline(settings)
     waveform = listen()

@@ -123,16 +123,15 @@ def reenroll(
             made = enrol_remotely(client, context, name, files or [], microphone, device, replace=True)
             context.emit({"name": made["user"], "enrolled": True, **made}, enrolled(made))
             return
-    settings = context.settings()
-    device = device or settings.capture.device
-    check_source(files or [], microphone, device)
+    settings = context.settings(device=device)
+    check_source(files or [], microphone, settings.capture)
     recordings = read_all(files or [])
     vault = open_vault(settings)
     check_storing(vault)
     former, credentials = vault.load_template(name), [plain(c.facts(name)) for c in vault.credentials(name)]
     _confirm_loss(name, credentials, yes)
     session = start_session(settings, [t for t in all_templates(vault) if t.user_id != former.user_id])
-    utterances = collect(session, recordings, device)
+    utterances = collect(session, recordings, settings.capture)
     result = finish(session, former.name, utterances, context)
     ended = vault.save_template(replace(result.template, user_id=former.user_id), replace=True)
     context.emit(
@@ -187,14 +186,13 @@ def renew(
             made = _renew_remotely(client, context, name, (files or [], microphone, device), yes)
             context.emit({"name": made["user"], "renewed": True, **made}, _renewed(made["user"], made["model_name"]))
             return
-    settings = context.settings()
+    settings = context.settings(device=device)
     vault = open_vault(settings)
     template = vault.load_template(name)
     if not again and not _lacks(_local_user(context, name)["user"]):
         _nothing_to_renew(context, name)
         return
-    device = device or settings.capture.device
-    check_source(files or [], microphone, device)
+    check_source(files or [], microphone, settings.capture)
     recordings = read_all(files or [])
     check_storing(vault)
     from voiceid.enrolment.renewal import find_former, save_renewal
@@ -204,7 +202,7 @@ def renew(
         warn(f"the identity model {template.model_name!r} ({template.model_sha256[:12]}) is not here to tell {name!r}")
         confirm(_UNVERIFIED.format(name), yes)
     session = start_session(settings, [], recognised=former.recognises if former else None)
-    utterances = collect(session, recordings, device)
+    utterances = collect(session, recordings, settings.capture)
     try:
         stored = save_renewal(vault, template, session)
     except EnrolmentError:

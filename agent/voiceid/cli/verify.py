@@ -46,8 +46,8 @@ def verify(
     with daemon(context) as client:
         if client is not None:
             return _ask(client, context, name, file, microphone, device)
-    settings = context.settings()
-    listen = audio_source(file, microphone, device or settings.capture.device)
+    settings = context.settings(device=device)
+    listen = audio_source(file, microphone, settings.capture)
     template = find_template(open_vault(settings), name)
     pipeline = load_pipeline(settings)
     waveform = listen()
