@@ -87,6 +87,31 @@ def test_wrong_usage(arguments: list[str]) -> None:
     assert ran.err.startswith("error: ") and len(ran.err.strip().splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            ("models", "reset", "nothing"),
+            "ROLE: 'nothing' is not one of 'identity', 'spoofing', 'liveness', ",
+        ),
+        (("units", "x", "--codebook", "70"), "--codebook: '70' is not one of '50', '100', '200'"),
+        (("devices", "--seconds", "soon"), "--seconds is 'soon'; it must be a number"),
+        (("devices", "--seconds", "900"), "--seconds is '900'; it must be at most 60"),
+        (("devices", "--seconds", "0"), "--seconds is '0'; it must be at least 0.5"),
+        (("privacy", "set", "x", "--codebook", "many"), "--codebook is 'many'; it must be a whole number"),
+        (("verify", "README.md", "x"), "NAME: 'README.md' is a file"),
+        (("verify", "ada"), "give either audio files or --microphone"),
+        (("benchmark", "--minutes", "1"), "--minutes needs --service"),
+    ],
+)
+def test_a_value_that_cannot_be_used_is_told_in_our_own_words(
+    arguments: tuple[str, ...], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(Path(__file__).parents[1])
+    ran = voiceid(*arguments)
+    assert ran.code is ExitCode.USAGE and ran.err.startswith(f"error: {said}"), ran.err
+
+
 def test_a_misspelt_command_is_suggested() -> None:
     assert "'verify'" in voiceid("verfy").err
 

@@ -74,9 +74,9 @@ def benchmark(
     """
     context = context_of(ctx)
     if service and (compare or reference_onnx):
-        raise typer.BadParameter("cannot be combined with --compare or --reference-onnx", param_hint="--service")
+        raise typer.BadParameter("--service cannot be combined with --compare or --reference-onnx")
     if minutes and not service:
-        raise typer.BadParameter("needs --service", param_hint="--minutes")
+        raise typer.BadParameter("--minutes needs --service")
     if service:
         _service(context, files or [], quick=quick, minutes=minutes)
         return

@@ -7,8 +7,11 @@ import errno
 import json
 import sys
 
+import typer
+
 from voiceid.cli.exit_codes import ExitCode
 from voiceid.cli.output import stderr
+from voiceid.cli.usage import usage_message
 from voiceid.errors import VoiceIdError
 
 _ADVICE = {
@@ -54,6 +57,8 @@ def describe(error: BaseException, code: ExitCode) -> str:
         text = f"internal error: {type(error).__name__}: {error}; set VOICEID_DEBUG=1 to see where, and report it"
     elif isinstance(error, MemoryError):
         text = "out of memory; close other programs or use shorter audio"
+    elif type(error) is typer.BadParameter:
+        text = usage_message(error)
     else:
         format_message = getattr(error, "format_message", None)
         text = str(format_message() if format_message else error)
