@@ -114,6 +114,34 @@ def test_set_key_removes_one_key_and_keeps_the_rest(tmp_path: Path) -> None:
     assert path.read_text() == "# mine\n[models]\nthreads = 2\n[paths]\nvault = '/v'\n"
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("[models]\nguard = 'guard'\n", ""),
+        ("[paths]\nvault = '/v'\n\n[models]\nguard = 'guard'\n", "[paths]\nvault = '/v'\n"),
+        ("[models]\nguard = 'guard'\n\n[paths]\nvault = '/v'\n", "[paths]\nvault = '/v'\n"),
+        ("# mine\n[models]\n\nguard = 'guard'\n[paths]\nvault = '/v'\n", "# mine\n[paths]\nvault = '/v'\n"),
+        ("[quality]\n\n[models]\nguard = 'guard'\n\n[paths]\n", "[quality]\n\n[paths]\n"),
+        ("[models]\nguard = 'guard'\n# identity = 'old'\n", "[models]\n# identity = 'old'\n"),
+        ("[models]\n[paths]\nvault = '/v'\n", "[models]\n[paths]\nvault = '/v'\n"),
+    ],
+)
+def test_set_key_removes_a_section_that_it_leaves_empty(tmp_path: Path, before: str, after: str) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text(before)
+    set_key(path, "models", "guard", None)
+    assert path.read_text() == after
+
+
+def test_choosing_and_resetting_leaves_the_configuration_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text("# mine\n[paths]\nvault = '/v'\n")
+    for _ in range(2):
+        set_key(path, "models", "guard", "guard")
+        set_key(path, "models", "guard", None)
+    assert path.read_text() == "# mine\n[paths]\nvault = '/v'\n"
+
+
 @pytest.mark.parametrize("text", ["models.guard = 'x'\n", "models = {guard = 'x'}\n", '[models]\nguard = """\nx"""\n'])
 def test_set_key_leaves_a_file_alone_whose_key_it_cannot_remove(tmp_path: Path, text: str) -> None:
     path = tmp_path / "config.toml"

@@ -17,7 +17,8 @@ from voiceid.settings import Settings
 def set_key(path: Path, section: str, key: str, value: str | None) -> None:
     """Set ``key`` in ``[section]`` of the TOML file at ``path``, or remove it (None); comments and order stay.
 
-    A missing file is made, for all to read: a service of another user may need it, and it holds no secret.
+    A section that this leaves empty goes too. A missing file is made, for all to read: a service of another user may
+    need it, and it holds no secret.
 
     Raises:
         OSError: the file cannot be written; it is as before then.
@@ -33,7 +34,10 @@ def set_key(path: Path, section: str, key: str, value: str | None) -> None:
         end = next((number for number in headers if number > start), len(lines))
         old = next((n for n in range(start + 1, end) if re.match(rf"\s*{key}\s*=", lines[n])), None)
         lines[start + 1 if old is None else old : start + 1 if old is None else old + 1] = new
-    text = "\n".join(lines) + "\n"
+        if old is not None and not new and not any(map(str.strip, lines[start + 1 : end - 1])):
+            last = end - 1 == len(lines)
+            del lines[start - 1 if last and start and not lines[start - 1].strip() else start : end - 1]
+    text = "".join(f"{line}\n" for line in lines)
     if not _holds(text, section, key, value):
         change = f"set there: {new[0]}" if new else f"remove there: {key}"
         advice = f"it writes [{section}] in a way that only you can edit; {change}"
