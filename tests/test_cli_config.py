@@ -194,13 +194,34 @@ def test_output_goes_through_links_and_into_pipes_and_replaces_neither(tmp_path:
     os.close(reader)
 
 
-def test_a_daemon_that_should_run_and_does_not_is_told(tmp_path: Path) -> None:
+PARTY = ("--relying-party", "shop.example.org", "--challenge", "A" * 32)
+
+
+@pytest.mark.parametrize(
+    ("command", "counted"),
+    [
+        (("verify", "ada", "FILE"), True),
+        (("authenticate", "ada", "FILE", *PARTY, "-o", "/dev/null"), True),
+        (("credentials", "register", "ada", "FILE", *PARTY), True),
+        (("credentials", "list"), False),
+        (("users", "list"), False),
+        (("users", "show", "ada"), False),
+        (("lockout", "show", "ada"), False),
+        (("privacy", "show"), False),
+        (("users", "delete", "ada", "--yes"), False),
+    ],
+)
+def test_a_daemon_that_should_run_and_does_not_is_told_where_it_would_count(
+    tmp_path: Path, speech: Path, command: tuple[str, ...], counted: bool
+) -> None:
     config = tmp_path / "config.toml"
     config.write_text(f'[service]\nsocket = "{tmp_path / "gone.sock"}"\n[paths]\nvault = "{tmp_path / "vault"}"\n')
-    ran = voiceid("--config", config, "users", "list")
+    arguments = [speech if argument == "FILE" else argument for argument in command]
+    ran = voiceid("--config", config, *arguments)
     assert ran.code == ExitCode.VAULT
-    assert f"no daemon answers at {tmp_path / 'gone.sock'}" in ran.err and "counts no failures" in ran.err
-    named = voiceid("--config", config, "users", "list", "--vault", tmp_path / "vault")
+    warning = f"no daemon answers at {tmp_path / 'gone.sock'}: this works on the vault itself, and counts no failures"
+    assert (warning in ran.err) == counted and len(ran.err.strip().splitlines()) == 1 + counted
+    named = voiceid("--config", config, *arguments, "--vault", tmp_path / "vault")
     assert named.code == ExitCode.VAULT and "answers" not in named.err
 
 

@@ -69,7 +69,7 @@ def authenticate(
     nonce = decode_bytes(challenge, "--challenge", least=MIN_CHALLENGE)
     identifier = None if credential is None else decode_bytes(credential, "--credential")
     check_output(output, context, recording=file)
-    with daemon(context) as client:
+    with daemon(context, counting=True) as client:
         if client is not None:
             refuse_device(device)
             if purpose is None:

@@ -120,7 +120,7 @@ def register(
         check_output(output, context, recording=file)
         if output.is_file() and not overwrite:
             raise typer.BadParameter(f"{output} exists already; --overwrite replaces it")
-    with daemon(context) as client:
+    with daemon(context, counting=True) as client:
         if client is not None:
             refuse_device(device)
             if not another:

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from voiceid.cli.decisions import STYLES
 from voiceid.cli.exit_codes import ExitCode, code_of_outcome
+from voiceid.cli.loading import warn
 from voiceid.cli.output import stderr
 from voiceid.errors import (
     AudioDeviceError,
@@ -46,8 +47,10 @@ _STAGES = {"listening": "speak now", "speech": "listening", "judging": "judging"
 
 
 @contextmanager
-def daemon(context: Context) -> Iterator[Client | None]:
+def daemon(context: Context, *, counting: bool = False) -> Iterator[Client | None]:
     """A connection to the daemon, or None where none runs or ``--vault`` names another vault.
+
+    With ``counting``, for what a daemon counts failures of, a warning says so where one should run and does not.
 
     Raises:
         ServiceError: it runs, but this user may not connect.
@@ -56,7 +59,8 @@ def daemon(context: Context) -> Iterator[Client | None]:
     """
     client = _connect(context)
     if client is None:
-        _warn_of_none(context)
+        if counting:
+            _warn_of_none(context)
         yield None
         return
     with client, translated():
@@ -162,10 +166,7 @@ def _connect(context: Context) -> Client | None:
 
 def _warn_of_none(context: Context) -> None:
     if path := _socket(context):
-        stderr().print(
-            f"warning: no daemon answers at {path}: this works on the vault itself, and counts no failures",
-            soft_wrap=True, markup=False,
-        )  # fmt: skip
+        warn(f"no daemon answers at {path}: this works on the vault itself, and counts no failures")
 
 
 def _lock_lines(lock: dict[str, int], name: str) -> list[str]:

@@ -43,7 +43,7 @@ def verify(
     voiceid verify ada --microphone --json
     """
     context = context_of(ctx)
-    with daemon(context) as client:
+    with daemon(context, counting=True) as client:
         if client is not None:
             return _ask(client, context, name, file, microphone, device)
     settings = context.settings(device=device)
