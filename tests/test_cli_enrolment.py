@@ -19,6 +19,7 @@ from tests.cli_helpers import need_shipped_models, recordings_of, voiceid
 from voiceid.cli.exit_codes import ExitCode
 from voiceid.credentials.keys import load_device_key
 from voiceid.enrolment.vault import Vault
+from voiceid.errors import EnvelopeError
 from voiceid.relying_party import verify, verify_registration
 
 RP = "shop.example.org"
@@ -203,7 +204,8 @@ def test_a_second_credential_and_a_file_that_is_there_have_to_be_asked_for(
     party, output = "twice.example.org", tmp_path / "ada.json"
     asked = ("--relying-party", party, "--challenge", CHALLENGE, "-o", output, "--vault", vault, "--json")
     register = ("credentials", "register", "ada", accepted, *asked)
-    assert voiceid(*register).code is ExitCode.ACCEPTED
+    first_time = voiceid(*register)
+    assert first_time.code is ExitCode.ACCEPTED and "from now on" not in first_time.err
     written = output.read_bytes()
     kept = voiceid(*register, "--another")
     assert kept.code is ExitCode.USAGE and f"{output} exists already" in kept.error["message"]
@@ -215,9 +217,21 @@ def test_a_second_credential_and_a_file_that_is_there_have_to_be_asked_for(
 
     second = voiceid(*register, "--another", "--overwrite")
     assert second.code is ExitCode.ACCEPTED and output.read_bytes() != written
+    assert f"envelopes for {party} are signed with this credential from now on: give the service this" in second.err
     listed = voiceid("credentials", "list", "ada", "--vault", vault, "--json").json
     ids = [row["credential_id"] for row in listed if row["relying_party"] == party]
     assert ids == [first, second.json["credential_id"]]
+    nonce = base64.urlsafe_b64decode(CHALLENGE + "==")
+    former, latest = (
+        verify_registration(json.loads(text), expected_challenge=nonce, expected_rp_id=party)
+        for text in (written, output.read_bytes())
+    )
+    signed = voiceid("authenticate", "ada", accepted, *asked[:4], "-o", tmp_path / "envelope", "--vault", vault)
+    assert signed.code is ExitCode.ACCEPTED
+    envelope, expected = (tmp_path / "envelope").read_bytes(), {"expected_nonce": nonce, "expected_rp_id": party}
+    assert verify(envelope, registration=latest, **expected, allow_file=True).counter == 1
+    with pytest.raises(EnvelopeError, match="credential"):
+        verify(envelope, registration=former, **expected, allow_file=True)
     for identifier in ids:
         voiceid("credentials", "revoke", "ada", identifier, "--yes", "--vault", vault)
 

@@ -107,7 +107,9 @@ def register(
     """Register user NAME at a relying party: verify the voice, derive a key and write the WebAuthn registration.
 
     The registration (JSON) goes to the relying party, which checks it with any WebAuthn library. With --another the
-    new credential is the one that [bold]voiceid authenticate[/] uses from then on; the old ones stay.
+    new credential is the one that [bold]voiceid authenticate[/] uses from then on, and the relying party has to be
+    given its registration: the former one does not check those envelopes. The old credentials stay for
+    [bold]voiceid authenticate --credential[/].
 
     Example:
 
@@ -128,7 +130,10 @@ def register(
             audio = hand_over(client, read_source(file, microphone))
             asked = {"user": name, "relying_party": relying_party, "challenge": nonce, "user_handle": handle}
             result = client.call("credentials.register", hear, **asked, audio=audio)
-            return _registered_remotely(client, context, name, result, output)
+            code = _registered_remotely(client, context, name, result, output)
+            if another and code is ExitCode.ACCEPTED:
+                _warn_of_former(name, relying_party)
+            return code
     settings = context.settings(device=device)
     listen = audio_source(file, microphone, settings.capture)
     vault, key = open_vault_and_key(settings)
@@ -160,6 +165,8 @@ def register(
     if output is not None:
         text = Text(f"registered {name} at {relying_party}: {output}")
         context.emit(_registration(name, registered, output), text)
+    if another:
+        _warn_of_former(name, relying_party)
     return ExitCode.ACCEPTED
 
 
@@ -211,6 +218,14 @@ def _refuse_another(credentials: list[dict[str, Any]], name: str, relying_party:
             f"{name!r} is registered at {relying_party} already ({shown}); --another adds a credential, and "
             f"'voiceid credentials revoke {name} ID' ends one"
         )
+
+
+def _warn_of_former(name: str, relying_party: str) -> None:
+    """Say what a new credential means for a registration that the relying party has already."""
+    warn(
+        f"envelopes for {relying_party} are signed with this credential from now on: give the service this "
+        f"registration; a former one of {name!r} does not check them"
+    )
 
 
 def _find(credentials: list[dict[str, Any]], name: str, wanted: str) -> dict[str, Any]:
