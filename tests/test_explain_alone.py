@@ -59,3 +59,24 @@ def test_a_change_of_voice_is_told_where_the_card_can(
 
     unknown = explained(models, None, spliced)
     assert unknown["outcome"] == "not_enrolled" and "only --user tells" in unknown["reasons"][1]
+
+
+def test_what_needs_an_enrolled_speaker_is_not_shown_as_passed(
+    recordings: tuple[Path, Path], lenient_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    models = Path(shutil.copytree(lenient_models, tmp_path / "models"))
+    monkeypatch.setenv("VOICEID_MODELS", str(models))
+    one, _ = recordings
+    calibration = {"scale": 1.0, "offset": 0.0, "calibration_set": "none"}
+    thresholds = {"balanced": {"value": -100.0, "operating_point": "none"}}
+    gate = {"undivided": 0.0, "calibration": calibration, "thresholds": thresholds}
+    for alone in (None, gate):
+        evidence = explained(models, alone, one)["evidence"]
+        lacking = {name for name in ("identity", "spoofing", "consistency") if evidence[name]["passed"] is None}
+        assert lacking == ({"identity", "consistency"} if alone is None else {"identity"})
+        assert all(evidence[name]["compared"] == (name not in lacking) for name in ("identity", "consistency"))
+        assert evidence["identity"]["llr"] > evidence["identity"]["threshold"]
+        shown = {line.split()[0]: line for line in voiceid("explain", one).out.splitlines() if line.strip()}
+        for name in ("identity", "consistency"):
+            assert ("not compared: no user named" in shown[name]) == (name in lacking) != ("pass" in shown[name])
+        assert "pass" in shown["spoofing"] and "VoiceID" not in "".join(shown.values())

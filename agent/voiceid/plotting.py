@@ -97,7 +97,11 @@ def _segments(axis: Any, decision: Decision) -> None:
         if judge not in scores:
             continue
         threshold = scores[judge].threshold
-        axis.axhline(threshold, color=colour, linestyle="--", linewidth=0.9, label=f"{judge}, least {threshold:+.2f}")
+        if scores[judge].verdict is None:
+            axis.plot([], [], color=colour, linewidth=2.5, alpha=0.7, label=f"{judge} against the whole utterance")
+        else:
+            label = f"{judge}, least {threshold:+.2f}"
+            axis.axhline(threshold, color=colour, linestyle="--", linewidth=0.9, label=label)
         for window in evidence.windows:
             times, score = (window.segment.start, window.segment.end), getattr(window, judge)
             axis.plot(times, (score, score), color=colour, linewidth=2.5, alpha=0.7)
@@ -106,7 +110,8 @@ def _segments(axis: Any, decision: Decision) -> None:
 
 
 def _summary(decision: Decision, evidence: Evidence) -> str:
-    whole = (f"{name} {score.llr:+.2f} ({score.threshold:+.2f})" for name, score in evidence.scores().items())
+    judged = ((name, score) for name, score in evidence.scores().items() if score.verdict is not None)
+    whole = (f"{name} {score.llr:+.2f} ({score.threshold:+.2f})" for name, score in judged)
     fused = "" if decision.voiceid is None else f", VoiceID {decision.voiceid:.3f} ({decision.voiceid_threshold:.3f})"
     return f"whole utterance (threshold): {', '.join(whole)}{fused}"
 

@@ -116,10 +116,17 @@ class Score:
     """The least ``llr`` that passes."""
     shift: float = 0.0
     """What was taken off ``llr`` because the owner's enrolment scores high, or added where it scores low."""
+    compared: bool = True
+    """False where there was no enrolled speaker whom the judge needs to compare with: it can fail, but not pass."""
 
     @property
     def passed(self) -> bool:
         return self.llr >= self.threshold
+
+    @property
+    def verdict(self) -> bool | None:
+        """What is shown of the score: whether it passed, None where that could not be found out."""
+        return None if self.passed and not self.compared else self.passed
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ def decision_json(decision: Decision, **more: Any) -> dict[str, Any]:
     table = plain(decision)
     if decision.evidence is not None:
         for name, score in decision.evidence.scores().items():
-            table["evidence"][name]["passed"] = score.passed
+            table["evidence"][name]["passed"] = score.verdict
     return {**more, **table, "exit_code": int(code_of_outcome(decision.outcome))}
 
 
@@ -49,10 +49,17 @@ def scores(decision: Decision) -> Table | Text:
     shifted = any(score.shift for score in judged.values())
     table = Table("judge", "score (llr)", *(["less the owner's"] if shifted else []), "threshold", "", box=None)
     for name, score in judged.items():
-        verdict = Text("pass", style="green") if score.passed else Text("fail", style="red")
         own = [f"{score.shift:+.2f}" if score.shift else ""] if shifted else []
-        table.add_row(name, f"{score.llr:+.2f}", *own, f"{score.threshold:+.2f}", verdict)
+        threshold = "" if score.verdict is None else f"{score.threshold:+.2f}"
+        table.add_row(name, f"{score.llr:+.2f}", *own, threshold, shown_verdict(score.verdict))
     return table
+
+
+def shown_verdict(passed: bool | None) -> Text:
+    """How it is told whether a score passed, None standing for one that had no enrolled speaker to compare with."""
+    if passed is None:
+        return Text("not compared: no user named", style="dim")
+    return Text("pass", style="green") if passed else Text("fail", style="red")
 
 
 def timings(decision: Decision) -> Text:

@@ -40,7 +40,8 @@ def explain(
     """Show every judge's score, threshold and reason for FILE, and draw them over time with --plot.
 
     Without --user each part of the utterance is compared with the whole of it, and what comes before and after
-    every possible change of voice with each other; nothing can be accepted. The exit code is 0 whatever the outcome.
+    every possible change of voice with each other; nothing can be accepted, and what needs an enrolled speaker is
+    shown as not compared (in JSON: "passed": null). The exit code is 0 whatever the outcome.
 
     Example:
 
@@ -90,7 +91,7 @@ def _against_itself(pipeline: Pipeline, waveform: Waveform) -> tuple[Decision, U
     watch = Stopwatch()
     own = pipeline.judges.hear(utterance, watch)
     judgement = pipeline.judges.examine(utterance, own, None, watch)
-    decision = decide(utterance.quality, judgement.evidence, judgement.voiceid, judgement.voiceid_threshold)
+    decision = decide(utterance.quality, judgement.evidence, 1.0, 0.0)  # the fusion leans on identity
     decision = replace(decision, voiceid=None, voiceid_threshold=None, timings=watch.timings())
     if decision.outcome in (Outcome.ACCEPTED, Outcome.REJECTED):
         reasons = ["no user named: identity compares each part with the whole utterance"]

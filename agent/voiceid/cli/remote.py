@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from voiceid.cli.decisions import STYLES
+from voiceid.cli.decisions import STYLES, shown_verdict
 from voiceid.cli.exit_codes import ExitCode, code_of_outcome
 from voiceid.cli.loading import warn
 from voiceid.cli.output import stderr
@@ -186,6 +186,5 @@ def _scores(detail: dict[str, Any]) -> Table | str:
     for name, score in evidence.items():
         if score is None:  # a judge that is not switched on
             continue
-        verdict = Text("pass", style="green") if score["passed"] else Text("fail", style="red")
-        table.add_row(name, f"{score['llr']:+.2f}", f"{score['threshold']:+.2f}", verdict)
+        table.add_row(name, f"{score['llr']:+.2f}", f"{score['threshold']:+.2f}", shown_verdict(score["passed"]))
     return table

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,13 +104,14 @@ class Judges:
     ) -> Judgement:
         """Judge a usable ``utterance``, heard as ``voice``, against the ``enrolled`` embeddings, (n, d) or (d,).
 
-        Where nobody is named (None) its parts are compared with the whole of it, and with each other. Spoofing and
+        Where nobody is named (None) its parts are compared with the whole of it, and with each other; whatever needs
+        an enrolled speaker is marked as not compared. Spoofing and
         liveness are relative to the owner of ``baselines``, where these are by the very models.
         """
         compared = voice.whole if enrolled is None else enrolled
         with watch.stage("identity"):
             against = self.identity.against(compared)
-            identity = self._identity(against(voice.whole))
+            identity = replace(self._identity(against(voice.whole)), compared=enrolled is not None)
         with watch.stage("spoofing"):
             spoofing_windows = self.spoofing.windows(utterance.samples)
             spoofing = self.spoofing_score(self.spoofing.aggregate(spoofing_windows), baselines)
@@ -120,6 +121,7 @@ class Judges:
             reference = direction(compared)
             alone = enrolled is None and self.consistency.alone is not None
             consistency = self.consistency_score(voice, None if alone else reference)
+            consistency = replace(consistency, compared=enrolled is not None or alone)
             takeover = None if enrolled is None or identity.passed else self._takeover_score(voice, reference)
         guard, guarded = self._guard_scores(utterance, voice, reference, watch)
         with watch.stage("consistency"):

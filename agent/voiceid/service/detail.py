@@ -20,7 +20,7 @@ def detail_of(verdict: Verdict) -> dict[str, Any]:
     del table["user"]
     if decision.evidence is not None:
         for name, score in decision.evidence.scores().items():
-            table["evidence"][name]["passed"] = score.passed
+            table["evidence"][name]["passed"] = score.verdict
         del table["evidence"]["windows"]
     return table | {"early": verdict.early}
 
