@@ -57,6 +57,19 @@ def test_a_result_takes_the_place_of_nothing_that_is_needed(
     assert {name: path.read_bytes() for name, path in places.items() if path.exists()} == before
 
 
+@pytest.mark.parametrize("command", ["authenticate", "register", "backup"])
+@pytest.mark.parametrize("suffix", [".wav", ".MP3", ".png"])
+def test_nothing_else_is_written_under_the_name_of_a_recording_or_picture(
+    places: dict[str, Path], tmp_path: Path, command: str, suffix: str
+) -> None:
+    arguments = [text.format(recording=tmp_path / "command.wav") for text in COMMANDS[command]]
+    out = tmp_path / f"another{suffix}"
+    out.write_bytes(b"what was there")
+    ran = voiceid(*arguments, out, "--config", tmp_path / "config.toml")
+    assert ran.code is ExitCode.USAGE and f"{out} would hold neither sound nor a picture" in ran.err
+    assert out.read_bytes() == b"what was there"
+
+
 def test_neither_a_socket_nor_a_disk_is_written_to(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(tmp_path / "socket"))

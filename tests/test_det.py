@@ -90,7 +90,7 @@ def test_pictures_tell_curves_rates_and_points(tmp_path: Path) -> None:
 def test_no_curve_and_no_picture_say_so(tmp_path: Path) -> None:
     with pytest.raises(EvaluationError, match="30 trials of each class"):
         det.draw_result(tmp_path / "a.svg", {"command": "verification", **part(20, 90)})
-    with pytest.raises(argparse.ArgumentTypeError, match="does not end in"):
+    with pytest.raises(argparse.ArgumentTypeError, match=r"a.txt cannot be written as .txt; use .png or .svg or .pdf"):
         det.picture("a.txt")
 
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import soundfile
 from cli_helpers import voiceid
 
 from voiceid.audio import prepare, read_waveform
@@ -84,6 +85,22 @@ def test_the_command_writes_what_the_units_say(speech, tmp_path):
     assert table["resynthesized"] == str(out)
     assert len(again.samples) == 160 * len(table["units"])
     assert np.abs(again.samples).max() > 0.05
+
+
+def test_the_command_writes_what_the_suffix_promises(speech, tmp_path):
+    for name, kind in (("again.flac", "FLAC"), ("AGAIN.WAV", "WAV")):
+        assert voiceid("units", speech, "--resynthesize", tmp_path / name, "--force").code is ExitCode.ACCEPTED
+        found = soundfile.info(tmp_path / name)
+        assert (found.format, found.subtype, found.samplerate) == (kind, "PCM_16", 16_000)
+
+
+@pytest.mark.parametrize(("name", "kind"), [("x.mp3", "as .mp3"), ("x.ogg", "as .ogg"), ("x", "without a suffix")])
+def test_the_command_refuses_suffixes_that_it_cannot_write(tmp_path, monkeypatch, name, kind):
+    monkeypatch.setenv("VOICEID_MODELS", str(tmp_path))
+    out = tmp_path / name
+    ran = voiceid("units", tmp_path / "missing.wav", "--resynthesize", out, "--json")
+    assert ran.code is ExitCode.USAGE and not out.exists(), "before recording or models are looked at"
+    assert ran.error["message"] == f"{out} cannot be written {kind}; use .wav or .flac"
 
 
 def test_the_command_writes_nothing_for_another_codebook_or_into_no_folder(speech, tmp_path):

@@ -33,6 +33,14 @@ def test_what_voiceid_needs_is_refused(places: dict[str, Path], tmp_path: Path) 
         output(str(tmp_path / "result.json"))
 
 
+def test_a_suffix_that_promises_another_kind_of_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match=r"result.png would hold neither sound nor a picture"):
+        output(str(tmp_path / "result.png"))
+    with pytest.raises(argparse.ArgumentTypeError, match=r"phones.pt cannot be written as .pt; use .npy"):
+        output(str(tmp_path / "phones.pt"), (".npy",))
+    assert output(str(tmp_path / "PHONES.NPY"), (".npy",)).name == "PHONES.NPY"
+
+
 def test_a_result_that_cannot_be_written_is_told_before_anything_is_measured(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
-from voiceid.cli.output_path import refusal
+from voiceid.cli.output_path import refusal, wrong_suffix
 from voiceid.errors import SettingsError
 from voiceid.output_file import check_file, check_folder
 from voiceid.settings import default_config_path, load_settings
 
 
-def output(text: str) -> Path:
+def output(text: str, suffixes: Sequence[str] | None = None) -> Path:
     """An argument that names a file to write; folders that are missing are made when it is written.
 
     Raises:
-        ArgumentTypeError: it cannot be written, or would take the place of what ``voiceid`` needs.
+        ArgumentTypeError: it cannot be written, would take the place of what ``voiceid`` needs, or has another suffix
+            than ``suffixes``; None stands for all but those of sound and pictures.
     """
     path = Path(text)
     try:
-        if reason := refusal(path, load_settings(), default_config_path()):
+        if reason := refusal(path, load_settings(), default_config_path()) or wrong_suffix(path, suffixes):
             raise argparse.ArgumentTypeError(reason)
         if path.parent.exists():
             check_file(path)

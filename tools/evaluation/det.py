@@ -147,7 +147,8 @@ def draw(path: Path, shown: Sequence[Curve], *, title: str, axes: tuple[str, str
     figure.legend(fontsize=7, loc="outside right upper")
     path.parent.mkdir(parents=True, exist_ok=True)
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "voiceid"}):
-        figure.savefig(path, dpi=110, bbox_inches="tight", metadata={"Date": None} if path.suffix == ".svg" else None)
+        undated = {"Date": None} if path.suffix.lower() == ".svg" else None
+        figure.savefig(path, dpi=110, bbox_inches="tight", metadata=undated)
 
 
 def draw_result(path: Path, result: Mapping[str, Any]) -> None:
@@ -161,10 +162,7 @@ def draw_result(path: Path, result: Mapping[str, Any]) -> None:
 
 def picture(text: str) -> Path:
     """An argument that names a picture of a known kind to draw."""
-    path = output(text)
-    if path.suffix not in SUFFIXES:
-        raise argparse.ArgumentTypeError(f"{text!r} does not end in {', '.join(SUFFIXES)}")
-    return path
+    return output(text, SUFFIXES)
 
 
 def add_option(parser: argparse.ArgumentParser) -> None:

@@ -7,9 +7,9 @@ import json
 import pkgutil
 import subprocess
 import sys
-from pathlib import Path
 
 import voiceid
+from tools.output import output
 
 FORBIDDEN = ("torch", "librosa", "numba", "sklearn", "scipy")
 
@@ -26,7 +26,7 @@ def loaded(modules: list[str]) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("output", type=Path, help="JSON")
+    parser.add_argument("output", type=output, help="JSON")
     arguments = parser.parse_args()
     names = [
         "voiceid",

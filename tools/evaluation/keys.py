@@ -16,6 +16,7 @@ import numpy as np
 from tools.evaluation.audio import UnfitError, crop
 from tools.evaluation.deciding import load_pipeline
 from tools.evaluation.options import EvaluationError
+from tools.output import output
 from tools.train.data.corpus import Item, read_index
 from voiceid.audio import read_waveform
 from voiceid.credentials.authenticator import Authenticator
@@ -147,7 +148,7 @@ def _again(template: Template) -> Template:
 def main() -> None:
     """Measure on the test speaker with the most recordings and write JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("output", type=Path, help="JSON")
+    parser.add_argument("output", type=output, help="JSON")
     parser.add_argument("--attempts", type=int, default=100)
     arguments = parser.parse_args()
     items = [i for i in read_index() if i.split == "test" and i.set == "ls-test-clean" and i.seconds >= SECONDS + 0.5]

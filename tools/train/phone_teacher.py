@@ -9,6 +9,7 @@ alignment, and there for speech that no one transcribed. Needs ``faster-whisper`
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from tqdm import tqdm
 
+from tools.output import output
 from tools.train.phones import PHONES
 from tools.train.units_data import Speech, load_phones, load_speech, merge_phones, training_items
 
@@ -141,7 +143,7 @@ def posteriors(teacher: Teacher, features: Features) -> Features:
 def main() -> None:
     """Write the teacher's probabilities of all training speech, (frames, phones) float16, to an ``.npy`` file."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("output", type=Path)
+    parser.add_argument("output", type=partial(output, suffixes=(".npy",)), help=".npy; the network goes beside it")
     parser.add_argument("--cache", type=Path, required=True, help="folder of prepared speech")
     parser.add_argument("--phones", type=Path, nargs="+", required=True, help="label files of training speech")
     parser.add_argument("--updates", type=int, default=400)

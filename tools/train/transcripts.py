@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import argparse
 import json
-from pathlib import Path
 
 import soundfile
 from tqdm import tqdm
 
+from tools.output import output
 from tools.train.data.corpus import read_index
 
 
 def main() -> None:
     """Write ``{"folder/file": "text"}`` for the untranscribed training utterances of the named sets."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("output", type=Path)
+    parser.add_argument("output", type=output, help="JSON")
     parser.add_argument("--sets", nargs="+", default=["ls-train100-1utt"])
     parser.add_argument("--threads", type=int, default=1)
     arguments = parser.parse_args()

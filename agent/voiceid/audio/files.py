@@ -1,4 +1,4 @@
-"""Reading audio files of any common format, rate and channel count as mono 16 kHz, and making WAV files."""
+"""Reading audio files of any common format, rate and channel count as mono 16 kHz, and making WAV and FLAC files."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from voiceid.types import SAMPLE_RATE, Samples, Source, Waveform
 
 MAX_SECONDS = 120.0
 """Longer files are refused before they are decoded: a command is seconds long."""
+WRITABLE = {".wav": "WAV", ".flac": "FLAC"}
+"""Format by suffix of what :func:`encode` makes."""
 MIN_RATE, MAX_RATE = 8_000, 384_000
 MAX_CHANNELS = 32
 MAX_VALUES = 2**26
@@ -71,8 +73,8 @@ def to_mono_16k(samples: Samples, rate: int, *, name: str = "audio") -> Samples:
     return np.ascontiguousarray(mono, dtype=np.float32)
 
 
-def to_wav(samples: Samples) -> bytes:
-    """A WAV file of 16 bits: float32 (n,) at 16 kHz in [-1, 1]."""
+def encode(samples: Samples, suffix: str) -> bytes:
+    """An audio file of 16 bits, without loss: float32 (n,) at 16 kHz in [-1, 1]; ``suffix`` is one of WRITABLE."""
     stream = io.BytesIO()
-    soundfile.write(stream, samples, SAMPLE_RATE, format="WAV", subtype="PCM_16")
+    soundfile.write(stream, samples, SAMPLE_RATE, format=WRITABLE[suffix.lower()], subtype="PCM_16")
     return stream.getvalue()

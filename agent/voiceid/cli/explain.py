@@ -54,9 +54,7 @@ def explain(
 
     if plot is not None:
         check_matplotlib()
-        if plot.suffix.lower() not in PICTURES:
-            raise typer.BadParameter(f"--plot {str(plot)!r}: end the name with one of {', '.join(PICTURES)}")
-        check_output(plot, context, recording=file)
+        check_output(plot, context, recording=file, suffixes=PICTURES)
     template = open_vault(settings).load_template(user) if user else None
     waveform = read_waveform(file)
     pipeline = load_pipeline(settings)

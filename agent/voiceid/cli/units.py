@@ -30,7 +30,7 @@ def units(
         Path | None,
         typer.Option(
             metavar="OUT",
-            help="Write the units as speech in one fixed voice to a WAV file; takes the --codebook of its model.",
+            help="Write the units as speech in one fixed voice to OUT (.wav, .flac), from the --codebook of its model.",
             show_default=False,
         ),
     ] = None,
@@ -52,11 +52,13 @@ def units(
     settings = context.settings()
     voice = None
     if resynthesize:
-        check_output(resynthesize, context, recording=file)
+        from voiceid.audio.files import WRITABLE
+
+        check_output(resynthesize, context, recording=file, suffixes=tuple(WRITABLE))
         voice = _voice(settings.models, int(codebook))
     with progress("tokenising"):
         from voiceid.audio import prepare, read_waveform
-        from voiceid.audio.files import to_wav
+        from voiceid.audio.files import encode
         from voiceid.models.store import find_model
         from voiceid.scoring.policy import describe_faults
         from voiceid.units.packing import UnitSequence, bits_per_second, merge_runs
@@ -70,7 +72,7 @@ def units(
         found = tokenizer.encode(utterance.samples, codebook=int(codebook))
         if resynthesize and voice:
             voice.check(tokenizer)
-            write_file(resynthesize, to_wav(voice(found)))
+            write_file(resynthesize, encode(voice(found), resynthesize.suffix))
     merged, durations = merge_runs(found.tolist())
     rate = bits_per_second(UnitSequence(int(codebook), merged, merged=True), utterance.seconds)
     context.emit(
