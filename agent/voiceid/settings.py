@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 
 from voiceid.credentials.rp_id import is_rp_id
 from voiceid.errors import SettingsError
+from voiceid.file_kind import FileKind, this_is
 from voiceid.regular_file import read_regular
 from voiceid.tables import Between, Named, from_table
 
@@ -210,7 +211,10 @@ def load_settings(path: Path | None = None) -> Settings:
     explicit = path is not None
     path = path or default_config_path()
     try:
-        text = read_regular(path, MAX_CONFIG).decode("utf-8")
+        data = read_regular(path, MAX_CONFIG)
+        if other := this_is(data, FileKind.CONFIGURATION):
+            raise SettingsError(f"{path}: not a configuration{other}")
+        text = data.decode("utf-8")
     except FileNotFoundError:
         if explicit or os.environ.get("VOICEID_CONFIG"):
             raise SettingsError(f"{path}: no such configuration file") from None

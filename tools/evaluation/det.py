@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 from tools.evaluation.options import EvaluationError
 from tools.output import output
 from tools.train.metrics import operating_curve
+from voiceid.errors import VoiceIdError
+from voiceid.file_kind import this_is
 from voiceid.plotting import check_matplotlib
 
 Floats = NDArray[np.float64]
@@ -181,8 +183,31 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("result", type=Path, help="JSON that evaluate.py wrote")
     parser.add_argument("output", type=picture, help="picture")
     options = parser.parse_args(arguments)
-    draw_result(options.output, json.loads(options.result.read_text("utf-8")))
+    try:
+        draw_result(options.output, _read_result(options.result))
+    except (EvaluationError, VoiceIdError) as error:
+        parser.error(str(error))
     return 0
+
+
+def _read_result(path: Path) -> dict[str, Any]:
+    """What ``evaluate.py`` wrote to ``path``.
+
+    Raises:
+        EvaluationError: that is something else, or a result without curves.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise EvaluationError(f"{path}: cannot be read ({error.strerror})") from None
+    try:
+        result: dict[str, Any] = json.loads(data)
+        known = result["command"] in AXES
+    except (ValueError, LookupError, TypeError, RecursionError):
+        known = False
+    if not known:
+        raise EvaluationError(f"{path}: no JSON of evaluate.py with curves ({', '.join(AXES)}){this_is(data)}")
+    return result
 
 
 if __name__ == "__main__":

@@ -11,12 +11,16 @@ import soundfile
 import soxr
 
 from voiceid.errors import AudioError
+from voiceid.file_kind import FileKind, this_is
+from voiceid.regular_file import read_regular
 from voiceid.types import SAMPLE_RATE, Samples, Source, Waveform
 
 MAX_SECONDS = 120.0
 """Longer files are refused before they are decoded: a command is seconds long."""
 WRITABLE = {".wav": "WAV", ".flac": "FLAC"}
 """Format by suffix of what :func:`encode` makes."""
+MAX_OTHER = 1 << 20
+"""Bytes up to which it is looked at what else a file is that is no audio."""
 MIN_RATE, MAX_RATE = 8_000, 384_000
 MAX_CHANNELS = 32
 MAX_VALUES = 2**26
@@ -53,8 +57,17 @@ def read_waveform(path: Path | str, *, max_seconds: float = MAX_SECONDS) -> Wave
     except (soundfile.LibsndfileError, RuntimeError, OSError) as error:
         raise AudioError(
             f"{path}: not readable as audio ({getattr(error, 'error_string', error)}); use WAV, FLAC, OGG or MP3"
+            f"{_instead(path)}"
         ) from error
     return Waveform(to_mono_16k(samples, rate, name=str(path)), Source.FILE)
+
+
+def _instead(path: Path) -> str:
+    """What the file at ``path`` is in the place of a recording, where that is known."""
+    try:
+        return this_is(read_regular(path, MAX_OTHER), FileKind.RECORDING)
+    except OSError:
+        return ""
 
 
 def to_mono_16k(samples: Samples, rate: int, *, name: str = "audio") -> Samples:

@@ -18,6 +18,7 @@ from voiceid.benchmark.machine import Machine, describe_machine, usable_cores
 from voiceid.benchmark.speech import collect_speech
 from voiceid.benchmark.stages import Run, benchmark_settings, measure
 from voiceid.errors import ModelError, SettingsError
+from voiceid.file_kind import FileKind, this_is
 from voiceid.pipeline import Pipeline
 from voiceid.regular_file import read_regular
 from voiceid.settings import Settings
@@ -162,14 +163,17 @@ def read_report(path: Path) -> dict[str, Any]:
     Raises:
         SettingsError: ``path`` is no such report.
     """
+    data = b""
     try:
-        report: dict[str, Any] = json.loads(read_regular(path, MAX_REPORT))
+        data = read_regular(path, MAX_REPORT)
+        report: dict[str, Any] = json.loads(data)
         if report["schema"] != SCHEMA:
             raise SettingsError(f"{path}: report of schema {report['schema']}; this version compares schema {SCHEMA}")
         _figures(report)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        message = f"{path}: not a report of 'voiceid benchmark --json' ({type(error).__name__}: {error})"
-        raise SettingsError(message) from error
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        what = f"it has no {error}" if isinstance(error, KeyError) else str(error)
+        other = this_is(data, FileKind.REPORT)
+        raise SettingsError(f"{path}: not a report of 'voiceid benchmark --json'{other or f' ({what})'}") from error
     return report
 
 

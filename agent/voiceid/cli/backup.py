@@ -102,9 +102,10 @@ def restore(
     settings = context.settings()
     owners = _owners(owner or [])
     from voiceid.enrolment import restoring
-    from voiceid.enrolment.backup import MAX_BACKUP, open_backup
+    from voiceid.enrolment.backup import MAX_BACKUP, check_backup, open_backup
 
     data = read_regular(file, MAX_BACKUP)
+    check_backup(data)
     passphrase = _passphrase(passphrase_file, confirmation=False)
     with progress("decrypting"):
         opened = open_backup(data, passphrase)

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 MAX_UNITS = 1 << 20
 """Bytes of a file of units."""
 
+_NEITHER = "neither an envelope nor JSON of 'voiceid units --json'"
+
 app = command_app()
 
 
@@ -85,14 +87,21 @@ def read_units(file: Path) -> tuple[UnitSequence, bytes]:
         OSError: it cannot be read.
     """
     from voiceid.credentials.envelope import Envelope
+    from voiceid.file_kind import FileKind, kind_of
     from voiceid.regular_file import read_regular
     from voiceid.units.packing import UnitSequence, pack
 
     data = read_regular(file, MAX_UNITS)
-    if data.startswith((b"RIFF", b"fLaC", b"OggS", b"ID3")):
+    kind = kind_of(data)
+    if kind is FileKind.RECORDING:
         raise EnvelopeError(f"{file}: audio; make units of it first, with 'voiceid units --json'")
+    if kind not in (None, FileKind.ENVELOPE, FileKind.UNITS):
+        raise EnvelopeError(f"{file}: {_NEITHER}; this is {kind}")
     if not data.lstrip().startswith(b"{"):
-        speech = Envelope.from_bytes(data).contents.units
+        try:
+            speech = Envelope.from_bytes(data).contents.units
+        except EnvelopeError as error:
+            raise EnvelopeError(f"{file}: {error}") from None
         if speech is None:
             raise EnvelopeError(f"{file}: an envelope without speech; ask for one with units")
         return speech.sequence(), speech.codebook_hash
@@ -101,5 +110,7 @@ def read_units(file: Path) -> tuple[UnitSequence, bytes]:
         sequence = UnitSequence(table["codebook"], tuple(table["merged"]), merged=True)
         pack(sequence)  # checks it
         return sequence, bytes.fromhex(table["codebook_hash"])
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise EnvelopeError(f"{file}: neither an envelope nor JSON of 'voiceid units --json' ({error!r})") from None
+    except KeyError as error:
+        raise EnvelopeError(f"{file}: {_NEITHER}: it has no {error.args[0]!r}") from None
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        raise EnvelopeError(f"{file}: {_NEITHER}: its JSON or a value in it is malformed") from None

@@ -38,6 +38,7 @@ from voiceid.credentials.derivation import length_prefixed
 from voiceid.credentials.profile import profile_from_table
 from voiceid.credentials.rp_id import check_rp_id
 from voiceid.errors import CredentialError, EnvelopeError
+from voiceid.file_kind import FileKind, this_is
 from voiceid.types import Source
 from voiceid.units.packing import UnitSequence, pack, unpack
 from voiceid.units.privacy import PrivacyProfile
@@ -228,6 +229,13 @@ class Envelope:
         """
         if len(data) > MAX_ENVELOPE:
             raise EnvelopeError(f"envelope: {len(data)} bytes, at most {MAX_ENVELOPE} are allowed")
+        try:
+            return cls._parsed(data)
+        except EnvelopeError as error:
+            raise EnvelopeError(f"{error}{this_is(data, FileKind.ENVELOPE)}") from None
+
+    @classmethod
+    def _parsed(cls, data: bytes) -> Envelope:
         table = cbor.decode(bytes(data), where="envelope", error=EnvelopeError)
         if table.get("version") != VERSION:
             raise EnvelopeError(f"envelope: version {table.get('version')!r} is not the known one ({VERSION})")

@@ -29,6 +29,7 @@ from voiceid.enrolment.matching import Matching
 from voiceid.enrolment.names import name_key
 from voiceid.enrolment.template import Template
 from voiceid.errors import BackupError, VoiceIdError
+from voiceid.file_kind import this_is
 from voiceid.units.privacy import PrivacyProfile
 from voiceid.wall_clock import unix_seconds
 
@@ -145,12 +146,21 @@ def open_backup(data: bytes, passphrase: str) -> Backup:
         raise BackupError(f"backup: {error}") from error
 
 
+def check_backup(data: bytes) -> None:
+    """Look at ``data`` as far as that goes without the passphrase.
+
+    Raises:
+        BackupError: no backup, damaged or cut short, or from a newer version.
+    """
+    _outer(data)
+
+
 def _outer(data: bytes) -> dict[str, Any]:
     """The checked outer map; the format and version are looked at first."""
     if len(data) > MAX_BACKUP:
         raise BackupError(f"backup: {len(data)} bytes are too many; at most {MAX_BACKUP}")
     if _FORMAT.encode() not in data[:_HEAD]:
-        raise BackupError("backup: this file is no backup by voiceid, or its beginning is lost")
+        raise BackupError(f"backup: this file is no backup by voiceid, or its beginning is lost{this_is(data)}")
     table = cbor.decode(data, where="backup: damaged", error=BackupError)
     if table.get("format") != _FORMAT:
         raise BackupError("backup: this file is no backup by voiceid")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from voiceid.errors import ModelError
+from voiceid.file_kind import FileKind, this_is
 from voiceid.regular_file import read_regular
 from voiceid.tables import from_table
 
@@ -130,7 +131,10 @@ def read_card(path: Path) -> Card:
         ModelError: missing, not JSON, unknown or missing keys, wrong types, or a schema from a newer version.
     """
     try:
-        table = json.loads(read_regular(path, MAX_CARD))
+        data = read_regular(path, MAX_CARD)
+        if other := this_is(data, FileKind.CARD):
+            raise ModelError(f"{path}: not a model card{other}")
+        table = json.loads(data)
     except FileNotFoundError:
         raise ModelError(f"{path}: no such model card; run 'voiceid models list' to see what is installed") from None
     except (OSError, ValueError, RecursionError) as error:

@@ -19,6 +19,7 @@ from fido2.webauthn import Aaguid, AuthenticatorData, CollectedClientData, Regis
 from voiceid.credentials.envelope import MALFORMED
 from voiceid.credentials.rp_id import check_rp_id, origin_of
 from voiceid.errors import CredentialError, EnvelopeError
+from voiceid.file_kind import FileKind, this_is
 
 MAX_RESPONSE = 16 * 1024
 """Bytes of JSON."""
@@ -75,7 +76,10 @@ class Registration:
             EnvelopeError: keys missing or unknown, or wrong types or values.
         """
         if not isinstance(table, Mapping) or set(table) != set(_JSON_FIELDS):
-            raise EnvelopeError(f"registration: expected the keys {', '.join(_JSON_FIELDS)}")
+            raise EnvelopeError(
+                f"registration: expected the keys {', '.join(_JSON_FIELDS)}, as Registration.to_json gives them"
+                f"{_instead(table, FileKind.KEPT_REGISTRATION)}"
+            )
         if wrong := [name for name, kind in _JSON_FIELDS.items() if type(table[name]) is not kind]:
             raise EnvelopeError(f"registration: {wrong[0]} must be {_JSON_FIELDS[wrong[0]].__name__}")
         try:
@@ -191,6 +195,15 @@ def es256_key(encoded: bytes) -> ES256:
     return key
 
 
+def _instead(given: object, wanted: FileKind) -> str:
+    """What ``given`` is in the place of what was ``wanted``, where that is known."""
+    try:
+        text = given if isinstance(given, str) else json.dumps(given)
+    except (TypeError, ValueError, RecursionError):
+        return ""
+    return this_is(text.encode("utf-8", "replace"), wanted)
+
+
 def _parse(response: str | Mapping[str, Any]) -> RegistrationResponse:
     try:
         text = response if isinstance(response, str) else json.dumps(response)
@@ -198,7 +211,8 @@ def _parse(response: str | Mapping[str, Any]) -> RegistrationResponse:
             raise EnvelopeError(f"registration: response of over {MAX_RESPONSE} bytes")
         parsed: RegistrationResponse | None = RegistrationResponse.from_dict(json.loads(text))
     except MALFORMED as error:
-        raise EnvelopeError(f"registration: malformed response ({error})") from None
+        other = _instead(response, FileKind.REGISTRATION)
+        raise EnvelopeError(f"registration: malformed response{other or f' ({error})'}") from None
     if parsed is None:
         raise EnvelopeError("registration: empty response")
     return parsed

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from voiceid.errors import GrammarError
+from voiceid.file_kind import FileKind, this_is
 from voiceid.regular_file import read_regular
 from voiceid.tables import from_table
 from voiceid.understanding.pattern import MOST_DEPTH, Choice, Pattern, Slot, Value, parse
@@ -60,7 +61,10 @@ def load_grammar(reference: str) -> Grammar:
     """
     path = Path(reference) if reference.endswith(".toml") else SHIPPED / f"{reference}.toml"
     try:
-        text = read_regular(path, MAX_GRAMMAR).decode("utf-8")
+        data = read_regular(path, MAX_GRAMMAR)
+        if other := this_is(data, FileKind.GRAMMAR):
+            raise GrammarError(f"{path}: not a grammar{other}")
+        text = data.decode("utf-8")
     except (OSError, ValueError) as error:
         if path.parent == SHIPPED:
             raise GrammarError(
