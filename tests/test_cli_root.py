@@ -18,6 +18,8 @@ from voiceid import __version__, errors
 from voiceid.cli.exit_codes import ExitCode, code_of_error, code_of_outcome
 from voiceid.cli.group import COMMANDS, global_options_first
 from voiceid.cli.output import plain
+from voiceid.credentials.keys import create_device_key
+from voiceid.enrolment.vault import Vault
 from voiceid.types import Outcome
 
 
@@ -232,6 +234,26 @@ def test_an_interrupt_while_modules_load_ends_with_one_line_and_code_130(tmp_pat
     ran = subprocess.run(command, capture_output=True, text=True)
     assert ran.returncode == ExitCode.INTERRUPTED and ran.stdout == ""
     assert json.loads(ran.stderr)["error"]["message"] == "interrupted"
+
+
+@pytest.mark.parametrize(
+    ("name", "encoding", "shown"),
+    [
+        ("ada\N{GRINNING FACE}", "utf-8", "'ada\N{GRINNING FACE}' contains an emoji or symbol '\N{GRINNING FACE}';"),
+        ("ada\N{GRINNING FACE}", "ascii", r"user name 'ada\U0001f600' contains an emoji or symbol '\U0001f600';"),
+        ("\N{GREEK SMALL LETTER ALPHA}/", "utf-8", "user name '\N{GREEK SMALL LETTER ALPHA}/' contains the path"),
+        ("ada\x1b[31m", "utf-8", r"user name 'ada\x1b[31m' contains a control character '\x1b';"),
+        ("\u202eada", "utf-8", r"user name '\u202eada' contains an invisible formatting character '\u202e';"),
+    ],
+)
+def test_what_can_be_printed_is_shown_as_it_is(tmp_path: Path, name: str, encoding: str, shown: str) -> None:
+    vault = tmp_path / "vault"
+    vault.mkdir(mode=0o700)
+    Vault.open(vault, create_device_key(vault / "device.key"), create=True)
+    command = [*PROGRAM, "users", "show", name, "--vault", str(vault)]
+    ran = subprocess.run(command, capture_output=True, env={**os.environ, "PYTHONIOENCODING": encoding})
+    assert ran.returncode == ExitCode.ENROLMENT
+    assert shown in ran.stderr.decode(encoding)
 
 
 def test_pipes_get_no_colour_and_terminals_obey_no_color() -> None:

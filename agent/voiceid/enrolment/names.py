@@ -24,7 +24,7 @@ def check_name(name: str) -> str:
         EnrolmentError: the name breaks a rule; the message says which.
     """
     name = unicodedata.normalize("NFC", name)
-    shown = ascii(name[:MAX_NAME])
+    shown = repr(name[:MAX_NAME])  # which escapes what cannot be printed
     if not name or len(name) > MAX_NAME:
         raise EnrolmentError(f"user name {shown} has {len(name)} characters; use 1 to {MAX_NAME}")
     for character in name:
@@ -55,4 +55,4 @@ def _describe(character: str) -> str:
     kind = {"Cc": "a control character", "Cf": "an invisible formatting character", "So": "an emoji or symbol"}
     if character in "/\\":
         return f"the path separator {character!r}"
-    return f"{kind.get(unicodedata.category(character), 'the character')} {character!a}"
+    return f"{kind.get(unicodedata.category(character), 'the character')} {character!r}"
