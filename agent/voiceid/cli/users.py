@@ -62,11 +62,8 @@ def show(ctx: typer.Context, name: Name) -> None:
         shown = client.call("users.show", user=name) if client else _local_user(context, name)
     user, credentials = shown["user"], shown["credentials"]
     table = Table.grid(padding=(0, 2))
-    for key, value in {**user, "created": show_moment(user["created"])}.items():
-        text = str(value)
-        if isinstance(value, list):
-            text = ", ".join(value if key == "not_relative" else [model[:12] for model in value])
-        table.add_row(key.replace("_", " "), Text(text))
+    for label, text in _readable(user).items():
+        table.add_row(label, Text(text))
     if user["renew"]:
         warn(f"the identity model in use is none of these: 'voiceid users renew {user['name']}' keeps all credentials")
     if user["not_relative"]:
@@ -219,6 +216,26 @@ def renew(
         "utterances": utterances,
     }
     context.emit(facts, _renewed(stored.name, stored.model_name))
+
+
+def _readable(user: dict[str, Any]) -> dict[str, str]:
+    """What is known of ``user``, for people: labels with texts."""
+
+    def short(digests: list[str]) -> str:
+        return ", ".join(digest[:12] for digest in digests) or "none"
+
+    return {
+        "name": user["name"],
+        "enrolled": show_moment(user["created"]),
+        "speech": f"{user['net_speech']:.1f} s in {user['utterance_count']} utterances",
+        "enrolled with model": f"{user['model_name']} ({user['model_sha256'][:12]})",
+        "can be matched by models": short(user["models"]),
+        "scored by detectors": short(user["measured_by"]),
+        "detectors that cannot judge relative": ", ".join(user["not_relative"]) or "none",
+        "has to be renewed": "yes" if user["renew"] else "no",
+        "owner (uid)": str(user["owner_uid"]),
+        "number of credentials": str(user["credential_count"]),
+    }
 
 
 def _confirm_loss(name: str, credentials: list[dict[str, Any]], yes: bool) -> None:
