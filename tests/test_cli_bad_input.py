@@ -91,6 +91,20 @@ def test_unusable_audio_stops_every_command_before_anything_is_stored(
     assert not vault.exists() and not output.exists()
 
 
+def test_a_recording_that_is_cut_short_is_read_with_a_warning(tmp_path: Path, speech: Path) -> None:
+    samples = read_waveform(speech).samples[:64_000]
+    whole, cut, piped = tmp_path / "whole.wav", tmp_path / "cut.wav", tmp_path / "piped.wav"
+    soundfile.write(whole, samples, 16_000)
+    data = whole.read_bytes()
+    cut.write_bytes(data[: 44 + 2 * 40_000])
+    piped.write_bytes(data[:40] + b"\xff\xff\xff\xff" + data[44:])
+    warning = f"warning: {cut}: cut short: 2.5 s read of the 4.0 s that its header promises"
+    for command in (("units", "--force"), ("explain",), ("verify", "ada"), ("enroll", "ada")):
+        for file in (whole, cut, piped):
+            ran = voiceid(*command, file, "--vault", tmp_path / "vault")
+            assert (warning in ran.err) == (file == cut) == ("cut short" in ran.err)
+
+
 @pytest.mark.parametrize(("rate", "channels"), [(8_000, 1), (192_000, 1), (48_000, 8)])
 def test_other_rates_and_channel_counts_are_judged(tmp_path: Path, speech: Path, rate: int, channels: int) -> None:
     need_shipped_models()
@@ -411,6 +425,16 @@ def test_any_stored_time_can_be_shown(vault: Path, seconds: int, shown: str) -> 
     assert {"eve": seconds}.items() <= {
         user["name"]: user["created"] for user in voiceid("users", "list", "--vault", vault, "--json").json
     }.items()
+
+
+def test_a_user_is_shown_with_readable_labels(vault: Path) -> None:
+    lines = [line.strip() for line in voiceid("users", "show", "ada", "--vault", vault).out.splitlines()]
+    shown = {label: text for label, _, text in (line.partition("  ") for line in lines)}
+    assert shown["speech"].strip() == "9.2 s in 3 utterances"
+    assert shown["enrolled with model"].strip() == "identity-test (abababababab)"
+    assert shown["can be matched by models"].strip() == "abababababab"
+    assert shown["owner (uid)"].strip() == "1000" and shown["has to be renewed"].strip() in ("yes", "no")
+    assert not any(raw in label for label in shown for raw in ("_", "sha256", "net speech", "not relative"))
 
 
 def make_pipe(path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import struct
 from pathlib import Path
 
 import numpy as np
@@ -12,13 +13,15 @@ import soxr
 
 from voiceid.errors import AudioError
 from voiceid.file_kind import FileKind, this_is
-from voiceid.regular_file import read_regular
+from voiceid.regular_file import open_regular, read_regular
 from voiceid.types import SAMPLE_RATE, Samples, Source, Waveform
 
 MAX_SECONDS = 120.0
 """Longer files are refused before they are decoded: a command is seconds long."""
 WRITABLE = {".wav": "WAV", ".flac": "FLAC"}
 """Format by suffix of what :func:`encode` makes."""
+UNKNOWN_SIZE = 0x7FFF_0000
+"""Bytes of audio from which on a header was written before anybody knew how long the audio would be."""
 MAX_OTHER = 1 << 20
 """Bytes up to which it is looked at what else a file is that is no audio."""
 MIN_RATE, MAX_RATE = 8_000, 384_000
@@ -60,6 +63,28 @@ def read_waveform(path: Path | str, *, max_seconds: float = MAX_SECONDS) -> Wave
             f"{_instead(path)}"
         ) from error
     return Waveform(to_mono_16k(samples, rate, name=str(path)), Source.FILE)
+
+
+def promised_seconds(path: Path) -> float | None:
+    """How long the header of the WAV file at ``path`` says it is, in seconds; None where that is not said.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    byte_rate = 0
+    with open_regular(path) as file:
+        head = file.read(12)
+        if head[:4] != b"RIFF" or head[8:] != b"WAVE":
+            return None
+        while len(chunk := file.read(8)) == 8:
+            name, size = struct.unpack("<4sI", chunk)
+            if name == b"data":
+                return size / byte_rate if byte_rate and size < UNKNOWN_SIZE else None
+            if name == b"fmt " and size >= 16:
+                _, _, _, byte_rate = struct.unpack("<HHII", file.read(12))
+                size -= 12
+            file.seek(size + size % 2, io.SEEK_CUR)
+    return None
 
 
 def _instead(path: Path) -> str:

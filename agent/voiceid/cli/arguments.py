@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from voiceid.cli.asking import confirmed
+from voiceid.cli.loading import warn
 from voiceid.cli.output import progress, stderr
 
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ Challenge = Annotated[
 ]
 
 MIN_CHALLENGE = 16
+TOLERANCE = 0.05
+"""Seconds that may be missing from a recording without a word."""
 
 
 def audio_source(file: Path | None, microphone: bool, capture: CaptureSettings) -> Callable[[], Waveform]:
@@ -95,9 +98,22 @@ def read_all(files: list[Path]) -> list[tuple[Path, Waveform]]:
     Raises:
         AudioError: one cannot be read.
     """
-    from voiceid.audio import read_waveform
+    return [(file, read_recording(file)) for file in files]
 
-    return [(file, read_waveform(file)) for file in files]
+
+def read_recording(file: Path) -> Waveform:
+    """The audio in ``file``, with a warning where it is cut short.
+
+    Raises:
+        AudioError: it cannot be read.
+    """
+    from voiceid.audio.files import promised_seconds, read_waveform
+
+    waveform = read_waveform(file)
+    promised = promised_seconds(file)
+    if promised is not None and waveform.seconds < promised - TOLERANCE:
+        warn(f"{file}: cut short: {waveform.seconds:.1f} s read of the {promised:.1f} s that its header promises")
+    return waveform
 
 
 def record(capture: CaptureSettings) -> Waveform:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
+from voiceid.cli.arguments import read_recording
 from voiceid.cli.context import command_app, context_of
 from voiceid.cli.decisions import decision_json, headline, reasons, scores, timings
 from voiceid.cli.loading import load_pipeline, open_vault
@@ -49,14 +50,13 @@ def explain(
     """
     context = context_of(ctx)
     settings = context.settings()
-    from voiceid.audio import read_waveform
     from voiceid.plotting import check_matplotlib, plot_decision
 
     if plot is not None:
         check_matplotlib()
         check_output(plot, context, recording=file, suffixes=PICTURES)
     template = open_vault(settings).load_template(user) if user else None
-    waveform = read_waveform(file)
+    waveform = read_recording(file)
     pipeline = load_pipeline(settings)
     with progress("judging"):
         if template is None:

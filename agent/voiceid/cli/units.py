@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from rich.text import Text
 
+from voiceid.cli.arguments import read_recording
 from voiceid.cli.context import command_app, context_of
 from voiceid.cli.output import progress, stderr
 from voiceid.cli.output_path import check_output
@@ -57,14 +58,14 @@ def units(
         check_output(resynthesize, context, recording=file, suffixes=tuple(WRITABLE))
         voice = _voice(settings.models, int(codebook))
     with progress("tokenising"):
-        from voiceid.audio import prepare, read_waveform
+        from voiceid.audio import prepare
         from voiceid.audio.files import encode
         from voiceid.models.store import find_model
         from voiceid.scoring.policy import describe_faults
         from voiceid.units.packing import UnitSequence, bits_per_second, merge_runs
         from voiceid.units.tokenizer import Tokenizer
 
-        utterance = prepare(read_waveform(file), settings.quality)
+        utterance = prepare(read_recording(file), settings.quality)
         if not utterance.quality.usable and not force:
             faults = "; ".join(describe_faults(utterance.quality))
             raise NoSpeechError(f"{file}: no usable speech ({faults}); --force gives units all the same")
