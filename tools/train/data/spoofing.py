@@ -20,7 +20,7 @@ from tqdm import tqdm
 from tools.train.data.attacks.cache import spoofing_cache
 from tools.train.data.attacks.spectral import spliced_band
 from tools.train.data.attacks.systems import DEV_SYSTEMS, TRAIN_SYSTEMS, System
-from tools.train.data.channel import channel, stored
+from tools.train.data.channel import OPUS_20K, channel, stored, through_codec
 from tools.train.data.corpus import Item, Split, read_index
 from tools.train.data.synthetic import draw, synthetic_files, voice_of
 from tools.train.networks.aasist import SAMPLES
@@ -47,6 +47,10 @@ CHANNELS = 2
 """Channels that a crop and its copies go through, each for other windows: a channel costs little beside a copy."""
 COPIES = {"opus": 2, "flac": 5}
 """Copies of each genuine crop, by its codec: uncompressed recordings are rare."""
+OPUS = {"opus": 1.0, "flac": 0.3}
+"""How often a window passes the corpus's codec behind its channel, by the codec before it: both classes alike."""
+CODED_SPEECH = 0.6
+"""Share of synthetic speech that passes the codec before its channel, too, as most genuine speech has."""
 WEIGHTS = {
     "world-copy": 2.0,
     "griffin-lim-mel": 2.0,
@@ -200,23 +204,31 @@ def windows_of(
     synthetic = synthetic_files(split)
     for index, crop in enumerate(crops):
         genuine = read_crop(crop)
-        native = crop.codec == "opus"
-        made = [(genuine, Window(1, "genuine", crop.item.set, crop.item.speaker, crop.codec), 0.0 if native else 0.3)]
+        made = [(genuine, Window(1, "genuine", crop.item.set, crop.item.speaker, crop.codec))]
         for _ in range(COPIES[crop.codec] if copies else 0):
             system, copy = copy_of(genuine, systems, random)
-            # A vocoder washes the codec out of what it copies: put it back, or the codec alone tells the classes apart.
             row = Window(0, system, crop.item.set, crop.item.speaker, crop.codec)
-            made.append((copy, row, 1.0 if native else 0.3))
+            made.append((_coded(copy, random) if crop.codec == "opus" else copy, row))
         if synthetic and (index % 3 < 2 or not copies):
             system, path = draw(synthetic, random)
             speech = read_waveform(path).samples[: SAMPLES + 16_000]
-            made.append((speech, Window(0, system, system, voice_of(path), "flac"), 0.5))
+            codec = "opus" if random.random() < CODED_SPEECH else "flac"
+            row = Window(0, system, system, voice_of(path), codec)
+            made.append((_coded(speech, random) if codec == "opus" else speech, row))
         for shared in random.integers(2**32, size=CHANNELS):
-            for samples, row, opus in made:
+            for samples, row in made:
                 sent = channel(samples, np.random.default_rng(shared), split)
-                window = window_of(stored(sent, random, opus=opus), random)
+                window = window_of(stored(sent, random, opus=OPUS[row.native_codec]), random)
                 if window is not None:
                     yield window, row
+
+
+def _coded(samples: Samples, random: np.random.Generator) -> Samples:
+    """``samples`` as the corpus would have kept them. A vocoder washes the codec out of what it copies, and a
+    synthesizer never had it: it is put in where genuine speech got it, before the channel, or its absence and its
+    place in the chain alone would tell the classes apart.
+    """
+    return through_codec(samples, OPUS_20K, random)
 
 
 def build(split: Split, *, shards: int, seed: int, copies: bool = True) -> None:
