@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -137,7 +138,16 @@ def test_other_inputs_are_refused(card: Path, changes: dict, message: str) -> No
         ({"role": "oracle"}, "role is 'oracle'; use one of"),
         ({"thresholds": {"balanced": {"value": 1}}}, "missing key 'operating_point'"),
         ({"file": "../../etc/passwd"}, "must lie beside their card"),
+        ({"file": ""}, "must lie beside their card"),
+        ({"file": "a\0b"}, r"found 'a\x00b'"),
+        ({"assets": {"\ud800": ""}}, r"found '\ud800'"),
+        ({"assets": {"../x": ""}}, "found '../x'"),
         ({"schema": 2}, "newer than this version knows"),
+        (
+            {"thresholds": {"balanced": {"value": -math.inf, "operating_point": "all"}}},
+            "value is -inf; it must be finite",
+        ),
+        ({"calibration": {"scale": 1e999, "offset": 0, "calibration_set": "none"}}, "scale is inf; it must be finite"),
     ],
 )
 def test_a_mistake_in_a_card_is_named(card: Path, changes: dict, message: str) -> None:

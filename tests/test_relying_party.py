@@ -271,8 +271,8 @@ def changed_registration(response, **changes):
         attestation["authData"] = data[:32] + bytes([changes["flags"]]) + data[33:]
     attestation["fmt"] = changes.get("fmt", attestation["fmt"])
     inner["attestationObject"] = websafe_encode(fido_cbor.encode(attestation))
-    if "origin" in changes:
-        client_data = {**json.loads(websafe_decode(inner["clientDataJSON"])), "origin": changes["origin"]}
+    if told := {name: value for name, value in changes.items() if name in ("origin", "challenge")}:
+        client_data = {**json.loads(websafe_decode(inner["clientDataJSON"])), **told}
         inner["clientDataJSON"] = websafe_encode(json.dumps(client_data).encode())
     return response
 
@@ -304,6 +304,13 @@ def test_a_registration_for_others_or_malformed_is_refused(ada):
     for bad in ("", "{}", "[]", "null", "5", "[" * 9000, " " * 20_000, {}, {"id": 1}, {**good, "rawId": "AA"}, mixed):
         with pytest.raises(EnvelopeError, match="registration"):
             verify_registration(bad, expected_challenge=NONCE, expected_rp_id=RP)
+
+
+@pytest.mark.parametrize("challenge", [b"", b"fifteen bytes .."[:15]])
+def test_no_registration_answers_a_challenge_that_could_be_guessed(ada, challenge):
+    response = changed_registration(ada.registered.response, challenge=websafe_encode(challenge))
+    with pytest.raises(EnvelopeError, match="a challenge has at least 16 bytes"):
+        verify_registration(response, expected_challenge=challenge, expected_rp_id=RP)
 
 
 @given(st.data())

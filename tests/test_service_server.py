@@ -223,6 +223,39 @@ async def test_the_end_of_a_connection_cancels_its_requests(tmp_path):
         assert s.cancelled == 1
 
 
+STATUS_LINE = b'{"jsonrpc":"2.0","id":1,"method":"status"}\n'
+VERIFY_LINE = (
+    b'{"jsonrpc":"2.0","id":2,"method":"verify",'
+    b'"params":{"user":"ada","purpose":"a test","challenge":"AAAAAAAAAAAAAAAAAAAAAA"}}\n'
+)
+
+
+@served
+async def test_whoever_only_ends_sending_is_answered_as_from_a_shell_pipe(tmp_path):
+    async with Served(tmp_path) as s:
+        for _ in range(20):
+            reader, writer = await s.raw(STATUS_LINE)
+            writer.write_eof()
+            assert json.loads(await reader.readline())["result"] == STATUS
+            assert await reader.read() == b""
+            writer.close()
+
+
+@served
+async def test_whoever_ends_sending_and_then_goes_has_his_requests_cancelled(tmp_path):
+    async with Served(tmp_path) as s:
+        reader, writer = await s.raw(VERIFY_LINE)
+        writer.write_eof()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.3):
+                await reader.read()
+        assert not s.cancelled
+        writer.close()
+        while not s.closed:
+            await asyncio.sleep(0.01)
+        assert s.cancelled == 1
+
+
 @served
 async def test_stopping_answers_what_is_under_way(tmp_path):
     async with Served(tmp_path) as s:

@@ -36,6 +36,15 @@ class Named:
         return None if value.strip() and "\0" not in value else "must not be empty or hold a NUL character"
 
 
+@dataclass(frozen=True, slots=True)
+class Finite:
+    """Annotates a number that must not be infinite."""
+
+    def problem(self, value: float) -> str | None:
+        """What is wrong with ``value``, None if nothing is."""
+        return None if math.isfinite(value) else "must be finite"
+
+
 def is_sha256(text: str) -> bool:
     """Whether ``text`` is a SHA-256 in lower-case hexadecimal."""
     return re.fullmatch("[0-9a-f]{64}", text) is not None

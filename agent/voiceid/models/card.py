@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from voiceid.errors import ModelError
 from voiceid.file_kind import FileKind, this_is
 from voiceid.regular_file import read_regular
-from voiceid.tables import from_table
+from voiceid.tables import Finite, from_table
 
 SCHEMA = 1
 MAX_CARD = 1 << 20
@@ -33,8 +33,8 @@ T = TypeVar("T")
 class Calibration:
     """Affine map from a raw score to a natural-log likelihood ratio: ``llr = scale * raw + offset``."""
 
-    scale: float
-    offset: float
+    scale: Annotated[float, Finite()]
+    offset: Annotated[float, Finite()]
     calibration_set: str
     """What it was fitted on, in words, with trial counts."""
 
@@ -46,7 +46,7 @@ class Calibration:
 class Threshold:
     """The least calibrated score (llr; for fusion: probability) that passes, and what it was set to achieve."""
 
-    value: float
+    value: Annotated[float, Finite()]
     operating_point: str
     """In words, for example 'BPCER 1.0 % on 812 development utterances'."""
 
@@ -142,6 +142,7 @@ def read_card(path: Path) -> Card:
     if isinstance(table, dict) and isinstance(table.get("schema"), int) and table["schema"] > SCHEMA:
         raise ModelError(f"{path}: card schema {table['schema']} is newer than this version knows ({SCHEMA}); upgrade")
     card = from_table(Card, table, where=str(path), error=ModelError)
-    if Path(card.file).name != card.file or any(Path(asset).name != asset for asset in card.assets):
-        raise ModelError(f"{path}: model files must lie beside their card, found {card.file!r}")
+    for name in (card.file, *card.assets):
+        if not name or Path(name).name != name or not name.isprintable():
+            raise ModelError(f"{path}: model files must lie beside their card and have printable names, found {name!r}")
     return card

@@ -16,7 +16,7 @@ from fido2.cose import ES256, CoseKey
 from fido2.utils import websafe_decode, websafe_encode
 from fido2.webauthn import Aaguid, AuthenticatorData, CollectedClientData, RegistrationResponse
 
-from voiceid.credentials.envelope import MALFORMED
+from voiceid.credentials.envelope import MALFORMED, MIN_NONCE
 from voiceid.credentials.rp_id import check_rp_id, origin_of
 from voiceid.errors import CredentialError, EnvelopeError
 from voiceid.file_kind import FileKind, this_is
@@ -98,10 +98,14 @@ def verify_registration(
     that is logged in.
 
     Raises:
-        EnvelopeError: malformed, another challenge, origin or relying party, user not present or not verified, another
-            attestation format or key type.
+        EnvelopeError: malformed, an expected challenge of less than 16 bytes, another challenge, origin or relying
+            party, user not present or not verified, another attestation format or key type.
     """
     check_id(expected_rp_id)
+    if len(expected_challenge) < MIN_NONCE:
+        raise EnvelopeError(
+            f"registration: a challenge has at least {MIN_NONCE} bytes, the expected one {len(expected_challenge)}"
+        )
     parsed = _parse(response)
     check_client_data(
         parsed.response.client_data,

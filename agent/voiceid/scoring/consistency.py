@@ -19,7 +19,7 @@ from voiceid.errors import ModelError
 from voiceid.models.card import Calibration, Card, Threshold
 from voiceid.scoring.identity import Embedding
 from voiceid.scoring.voice import Voice
-from voiceid.tables import Between, from_table
+from voiceid.tables import Between, Finite, from_table
 from voiceid.types import Score
 
 PairScores = Callable[[Embedding, Embedding], NDArray[np.float64]]
@@ -31,7 +31,7 @@ class Gate:
     command.
     """
 
-    undivided: float
+    undivided: Annotated[float, Finite()]
     calibration: Calibration
     thresholds: dict[str, Threshold]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import select
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +26,8 @@ _log = logging.getLogger(__name__)
 
 _LAST_WORDS = 1.0
 """Seconds that a client has to take what is still to be said before its connection is closed."""
+_LOOK_AGAIN = 0.1
+"""Seconds after which it is seen that a client which stopped sending is gone altogether."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +127,28 @@ class Connection:
             except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError, OSError) as error:
                 if isinstance(error, asyncio.LimitOverrunError):
                     await self._refuse(RequestError(Fault.PARSE, "the message is too long"))
+                elif isinstance(error, asyncio.IncompleteReadError) and not error.partial:
+                    await self._finish(writing)
                 return
             wait = None
             await self._bucket.take()
             await self._room.wait()
             if not await self._accept(line):
                 return
+
+    async def _finish(self, writing: asyncio.Task[None]) -> None:
+        """Answer what is under way to a client that has only stopped sending, as at the end of a pipe."""
+        while self._tasks and not writing.done():
+            if self._gone():
+                return
+            await asyncio.wait(self._tasks.values(), timeout=_LOOK_AGAIN)
+        await self._close()
+
+    def _gone(self) -> bool:
+        """Whether the client has closed its socket; one that is only shut down for sending can still be answered."""
+        poll = select.poll()
+        poll.register(self._writer.get_extra_info("socket"), 0)
+        return bool(poll.poll(0))
 
     async def _next_line(self, wait: float | None) -> bytes:
         async with asyncio.timeout(wait):

@@ -22,7 +22,7 @@ _INTRODUCTION = f"""# The daemon's protocol
   object, ends the connection. Keys must be unique; batches and requests without an id are not taken. Bytes are
   base64url without padding.
 - Requests of one connection run side by side; `cancel` stops one at once. The end of a connection cancels all of its
-  requests and gives the capture session back.
+  requests and gives the capture session back. Who only ends sending (`shutdown`) still hears what is under way.
 - One client at a time has the capture session: by `claim`, or for the time of one `verify`, `authenticate`, `enrol` or
   `credentials.register`. A claim holds at most {MAX_HANDED_SECONDS} seconds of audio that a client handed over.
 - Who calls is known from the kernel (`SO_PEERCRED`). An ordinary client hears `accepted`, `denied`, `try_again` or
