@@ -183,6 +183,17 @@ def test_a_matching_template_of_another_enrolment_or_user_is_not_taken(vault):
     assert vault.load_template("Ada").models == (ada.model_sha256,)
 
 
+def test_a_pipe_or_a_link_in_the_place_of_a_template_is_a_problem(vault, tmp_path):
+    vault.save_template(make_template())
+    (path,) = vault.folder.glob("users/*/template")
+    for replace in (os.mkfifo, lambda place: place.symlink_to(tmp_path)):
+        path.unlink()
+        replace(path)
+        (problem,) = vault.problems()
+        assert str(path) in problem
+        assert vault.list_users() == ()
+
+
 def test_a_damaged_matching_template_hides_nobody(vault):
     template = make_template()
     vault.save_template(template)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from voiceid.enrolment.vault import Vault
     from voiceid.service.client import Client
 
+_NOBODY = "nobody is enrolled"
 _UNVERIFIED = "Whoever speaks now can use all credentials of {0!r}. Renew without a check?"
 
 app = command_app("List, show, delete, renew and re-enrol users.")
@@ -36,7 +37,7 @@ def list_users(ctx: typer.Context) -> None:
     """List the enrolled users."""
     context = context_of(ctx)
     with daemon(context) as client:
-        users = client.call("users.list")["users"] if client else _local_users(context)
+        users, nobody = (client.call("users.list")["users"], _NOBODY) if client else _local_users(context)
     table = Table("name", "enrolled", "utterances", "speech (s)", "model", "credentials", "", box=None)
     for user in users:
         table.add_row(
@@ -48,7 +49,7 @@ def list_users(ctx: typer.Context) -> None:
             str(user["credential_count"]),
             Text("renew" if user["renew"] else "", style="bold yellow"),
         )
-    context.emit(users, table if users else Text("nobody is enrolled"))
+    context.emit(users, table if users else Text(nobody))
 
 
 @app.command()
@@ -277,13 +278,16 @@ def _renewed(name: str, model_name: str) -> Text:
     return Text.assemble(("renewed", "bold green"), f"  {name} for {model_name}; all credentials stay")
 
 
-def _local_users(context: Context) -> list[dict[str, Any]]:
+def _local_users(context: Context) -> tuple[list[dict[str, Any]], str]:
+    """The users whose enrolment can be read, and what to say if there is none."""
     settings = context.settings()
     vault = open_vault(settings)
-    for problem in vault.problems():
+    problems = vault.problems()
+    for problem in problems:
         warn(problem)
     model, detectors = identity_in_use(settings), relative_detectors(settings)
-    return [plain(user.facts(model, detectors)) for user in vault.list_users()]
+    users = [plain(user.facts(model, detectors)) for user in vault.list_users()]
+    return users, "no enrolment can be read; see the warnings" if problems else _NOBODY
 
 
 def _local_user(context: Context, name: str) -> dict[str, Any]:

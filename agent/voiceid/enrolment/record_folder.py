@@ -133,8 +133,10 @@ class RecordFolder:
         return self._relying_parties / self._keys.file_name(RecordKind.PRIVACY, check_rp_id(rp_id).encode())
 
     def _record_paths(self) -> Iterator[Path]:
+        """Whatever stands in a record's place: a pipe or a link there is a record that cannot be read."""
         for root in (self._users, self._relying_parties):
-            yield from sorted(path for path in root.rglob("*") if path.is_file() and is_record(path))
+            found = (path for path in root.rglob("*") if path.is_symlink() or not path.is_dir())
+            yield from sorted(path for path in found if is_record(path))
 
     def _read(self, path: Path) -> Record:
         data = files.read_file(path, MAX_RECORD)

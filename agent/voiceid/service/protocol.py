@@ -99,7 +99,8 @@ def _checked(params: dict[str, Any], fields: tuple[Field, ...]) -> dict[str, Any
 
 
 def _value(field: Field, value: Any) -> Any:
-    wrong = ValueError(f"{field.name} must be a {field.kind.value}")
+    article = "an" if field.kind.value[0] in "aeio" else "a"
+    wrong = ValueError(f"{field.name} must be {article} {field.kind.value}")
     if field.kind is Kind.BOOLEAN:
         if not isinstance(value, bool):
             raise wrong
@@ -107,7 +108,9 @@ def _value(field: Field, value: Any) -> Any:
     if field.kind is Kind.INTEGER:
         if not isinstance(value, int) or isinstance(value, bool):
             raise wrong
-        return _within(field, value, value, "")
+        if not field.least <= value <= field.most:
+            raise ValueError(f"{field.name} is {value}; it must lie between {field.least} and {field.most}")
+        return value
     if not isinstance(value, str):
         raise wrong
     if field.kind is Kind.TEXT:
