@@ -88,6 +88,13 @@ def test_a_replay_is_refused_by_counter_and_by_nonce(ada):
         ada.verify(second, expected_nonce=bytes(32))
 
 
+def test_text_in_the_place_of_bytes_is_told_apart_from_a_bad_envelope(ada, envelope):
+    with pytest.raises(TypeError, match="expected_nonce is str; give bytes"):
+        verify(envelope, registration=ada.registration, expected_nonce=websafe_encode(NONCE), expected_rp_id=RP)
+    with pytest.raises(TypeError, match="envelope is str; give bytes"):
+        verify(websafe_encode(envelope), registration=ada.registration, expected_nonce=NONCE, expected_rp_id=RP)
+
+
 def test_another_relying_party_is_refused(ada, envelope):
     with pytest.raises(EnvelopeError, match=r"made for shop\.example\.org, expected bank"):
         ada.verify(envelope, expected_rp_id="bank.example.org")

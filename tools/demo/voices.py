@@ -64,10 +64,12 @@ def folder_voices(folder: Path, count: int) -> tuple[Voice, ...]:
     """One person for each sub-folder of ``folder``, in order of name, ``count`` commands each.
 
     Raises:
-        VoicesError: fewer than two people, or one with too little speech.
+        VoicesError: no such folder, fewer than two people, or one with too little speech.
         AudioError: a recording cannot be read.
     """
-    people = sorted(path for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
+    if not folder.is_dir():
+        raise VoicesError(f"{folder}: no such folder; name one with a sub-folder of recordings for each person")
+    people = sorted(path for path in folder.iterdir() if path.is_dir())
     if len(people) < 2:
         raise VoicesError(f"{folder}: needs a sub-folder of recordings for each of at least two people")
     return tuple(_voice(person.name, person.rglob("*"), count) for person in people)

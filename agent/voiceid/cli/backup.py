@@ -15,7 +15,7 @@ from voiceid.cli.arguments import Yes, confirm
 from voiceid.cli.asking import secret
 from voiceid.cli.context import command_app, context_of
 from voiceid.cli.loading import identity_in_use, open_vault, warn
-from voiceid.cli.output import plain, progress, stderr
+from voiceid.cli.output import counted, plain, progress, stderr
 from voiceid.cli.output_path import check_output
 from voiceid.errors import BackupError
 from voiceid.output_file import write_file
@@ -70,7 +70,8 @@ def create(
     write_file(file, data)
     users = [user.template.name for user in backup.users]
     facts = {"file": file, "bytes": len(data), "users": users, "profiles": sorted(backup.profiles)}
-    line = f"  {file}: {len(users)} users, {len(backup.profiles)} privacy profiles; credentials and PINs are not in it"
+    held = f"{counted(len(users), 'user')}, {counted(len(backup.profiles), 'privacy profile')}"
+    line = f"  {file}: {held}; credentials and PINs are not in it"
     context.emit(facts, Text.assemble(("backed up", "bold green"), line))
 
 
@@ -128,7 +129,8 @@ def restore(
         "ended_credentials": [plain(c.facts(name)) for name, ended in restored.ended.items() for c in ended],
     }
     count = len(restored.plan.new) + len(restored.plan.replaced)
-    line = f"  {count} users, {len(restored.plan.unchanged)} were there; backup of {show_moment(backup.created)}"
+    kept = f"{counted(count, 'user')}, {len(restored.plan.unchanged)} were there"
+    line = f"  {kept}; backup of {show_moment(backup.created)}"
     rows = [f"  {row['user']}: {row['relying_party']}" for row in anew]
     notes = ["to be registered anew with their relying parties:", *rows] if rows else []
     notes += ["new users have no PIN here: voiceid pin set"] if restored.plan.new else []

@@ -12,7 +12,7 @@ from rich.text import Text
 from voiceid.cli.arguments import Yes, confirm
 from voiceid.cli.context import command_app, context_of
 from voiceid.cli.loading import open_vault
-from voiceid.cli.output import plain, progress, stderr
+from voiceid.cli.output import counted, plain, progress, stderr
 from voiceid.wall_clock import show_moment
 
 if TYPE_CHECKING:
@@ -72,12 +72,12 @@ def rotate_key(ctx: typer.Context, yes: Yes = False) -> None:
     contents = open_vault(settings).contents()
     stderr().print(_what_ends(contents), soft_wrap=True, markup=False)
     count = sum(len(user.credentials) for user in contents.users)
-    confirm(f"Replace the device key {path} and lose {count} credentials?", yes)
+    confirm(f"Replace the device key {path} and lose {counted(count, 'credential')}?", yes)
     with progress("encrypting anew"):
         made = rotate_device_key(settings.paths.vault, path)
     ended = [plain(credential.facts(name)) for name, credentials in made.ended.items() for credential in credentials]
     facts = {"rotated": True, "device_key": path, "users": made.users, "ended_credentials": ended}
-    line = f"  {path}; {len(made.users)} users kept, {len(ended)} credentials ended"
+    line = f"  {path}; {counted(len(made.users), 'user')} kept, {counted(len(ended), 'credential')} ended"
     context.emit(facts, Text.assemble(("rotated", "bold green"), line))
 
 

@@ -12,6 +12,7 @@ from rich.text import Text
 from voiceid.cli.arguments import read_recording
 from voiceid.cli.context import command_app, context_of
 from voiceid.cli.decisions import decision_json, headline, reasons, scores, timings
+from voiceid.cli.exit_codes import ExitCode
 from voiceid.cli.loading import load_pipeline, open_vault
 from voiceid.cli.output import progress
 from voiceid.cli.output_path import check_output
@@ -68,7 +69,7 @@ def explain(
             title = f"{file.name}{f' as {user}' if user else ''}"
             plot_decision(plot, utterance=utterance, decision=decision, units=units, codebook=CODEBOOK, title=title)
     context.emit(
-        decision_json(decision, name=user, plot=plot),
+        decision_json(decision, name=user, plot=plot) | {"exit_code": int(ExitCode.ACCEPTED)},
         headline(decision, user or "no user named"),
         reasons(decision),
         scores(decision),

@@ -64,6 +64,11 @@ def write_json(value: Any) -> None:
     sys.stdout.flush()
 
 
+def counted(count: int, noun: str) -> str:
+    """``1 user``, ``2 users``."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def plain(value: Any) -> Any:
     """``value`` in JSON's types: bytes become base64url without padding, non-finite numbers null."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

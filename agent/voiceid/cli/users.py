@@ -16,7 +16,7 @@ from voiceid.cli.context import Context, command_app, context_of
 from voiceid.cli.enroll import Files
 from voiceid.cli.guided import check_storing, collect, enrol_remotely, enrolled, finish, start_session
 from voiceid.cli.loading import all_templates, identity_in_use, open_vault, relative_detectors, warn
-from voiceid.cli.output import plain, stderr
+from voiceid.cli.output import counted, plain, stderr
 from voiceid.cli.remote import daemon
 from voiceid.errors import EnrolmentError, VaultError
 from voiceid.service.schema import Fault
@@ -90,7 +90,8 @@ def delete(ctx: typer.Context, name: Name, yes: Yes = False) -> None:
             confirm(f"Delete {name!r} for good?", yes)
             report = plain(vault.delete_user(name).facts())
     removed = (
-        f"{len(report['credentials'])} credentials, {report['counters']} counters, {report['files']} files in all"
+        f"{counted(len(report['credentials']), 'credential')}, {counted(report['counters'], 'counter')}, "
+        f"{counted(report['files'], 'file')} in all"
         f"{', some of them damaged' if report['unreadable'] else ''}"
     )
     context.emit(report, Text(f"deleted {report['name']}: {removed}"))
@@ -140,7 +141,7 @@ def reenroll(
             "similar": result.similar,
             "utterances": utterances,
         },
-        Text.assemble(("enrolled anew", "bold green"), f"  {former.name}; {len(ended)} credentials ended"),
+        Text.assemble(("enrolled anew", "bold green"), f"  {former.name}; {counted(len(ended), 'credential')} ended"),
     )
 
 
@@ -243,7 +244,7 @@ def _confirm_loss(name: str, credentials: list[dict[str, Any]], yes: bool) -> No
     """List the credentials that enrolling anew ends, and ask."""
     if credentials:
         stderr().print(_credential_lines(credentials), soft_wrap=True)
-    losing = f" and lose {len(credentials)} credentials" if credentials else ""
+    losing = f" and lose {counted(len(credentials), 'credential')}" if credentials else ""
     confirm(f"Enrol {name!r} anew{losing}?", yes)
 
 

@@ -70,7 +70,11 @@ def verify(
 
     Raises:
         EnvelopeError: the first check that failed, in words.
+        TypeError: ``envelope`` or ``expected_nonce`` is not bytes.
     """
+    for name, given in (("envelope", envelope), ("expected_nonce", expected_nonce)):
+        if not isinstance(given, bytes):
+            raise TypeError(f"{name} is {type(given).__name__}; give bytes (of base64url text, decode it first)")
     check_id(expected_rp_id)
     parsed = Envelope.from_bytes(envelope)
     contents = parsed.contents
