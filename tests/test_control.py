@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from tools.train.control import CUES, cues, train_control
 from tools.train.data import spoofing
 from tools.train.metrics import eer
-from voiceid.types import SAMPLE_RATE
+from voiceid.types import SAMPLE_RATE, Samples
 
 FAST_SYSTEMS = ("griffin-lim-mel", "mel-noise", "smoothed", "images")
 
@@ -71,3 +72,33 @@ def test_a_crossfade_keeps_the_level_of_a_constant() -> None:
     both = spoofing.crossfaded(one, one)
     assert len(both) == 2_000 - spoofing.CROSSFADE
     np.testing.assert_allclose(both, 0.5, rtol=1e-6)
+
+
+def test_the_codec_stands_at_the_same_places_for_both_classes(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What only one class passes, or passes in another order, would tell the classes apart."""
+    chain: list[str] = []
+
+    def step(name: str) -> Callable[..., Samples]:
+        def passed(samples: Samples, *_: object, **options: object) -> Samples:
+            chain.append(f"{name} {options}" if options else name)
+            return samples
+
+        return passed
+
+    random = np.random.default_rng(6)
+    crops = [crop for crop in spoofing.genuine_crops("train", random) if not crop.joined]
+    chosen = [next(crop for crop in crops if crop.codec == codec) for codec in ("opus", "flac")]
+    for name in ("channel", "stored", "through_codec"):
+        monkeypatch.setattr(spoofing, name, step(name))
+    monkeypatch.setattr(spoofing, "TRAIN_SYSTEMS", {"identical": lambda samples, _: samples})
+    monkeypatch.setattr(spoofing, "synthetic_files", lambda split: {})
+    for crop in chosen:
+        chain.clear()
+        rows = [row for _, row in spoofing.windows_of([crop], "train", random)]
+        made = 1 + spoofing.COPIES[crop.codec]
+        assert [row.label for row in rows] == ([1] + [0] * (made - 1)) * spoofing.CHANNELS
+        coded = made - 1 if crop.codec == "opus" else 0
+        assert chain[:coded] == ["through_codec"] * coded
+        assert chain[coded:] == ["channel", f"stored {{'opus': {spoofing.OPUS[crop.codec]}}}"] * (
+            made * spoofing.CHANNELS
+        )
