@@ -13,9 +13,9 @@ from torch.nn import functional as F
 from tools import export_onnx
 from tools.train.export.spoofing import export, load_checkpoint, parity
 from tools.train.networks.aasist import SAMPLES, SHAPES, Aasist, load_official
-from tools.train.networks.filterbank import PhaseSpectrogram, SincBank
+from tools.train.networks.filterbank import LogSpectrogram, PhaseSpectrogram, SincBank
 from tools.train.networks.graph import GraphAttention, GraphPool
-from tools.train.spoofing import masked
+from tools.train.spoofing import begin_with, masked
 from voiceid.audio import prepare, read_waveform
 from voiceid.types import SAMPLE_RATE
 
@@ -77,13 +77,13 @@ def test_sinc_filters_pass_their_own_band() -> None:
     assert np.all((peaks > edges[30:-1] - 60) & (peaks < edges[31:] + 60))
 
 
-def test_the_spectrogram_ignores_gain_and_equals_its_exported_form(monkeypatch: pytest.MonkeyPatch) -> None:
-    front_end = PhaseSpectrogram()
+def test_log_spectrogram_ignores_gain_and_equals_its_exported_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    front_end = LogSpectrogram()
     waveform = torch.randn(2, 16_000, generator=torch.Generator().manual_seed(1))
     by_fft = front_end(waveform)
-    assert by_fft.shape == (2, 5, 256, 98)
+    assert by_fft.shape == (2, 256, 98)
     # Single bins come close to zero power, where the floor counts and float32 does not tell the two forms apart.
-    assert (front_end(3 * waveform) - by_fft).abs().mean() < 2e-3
+    assert (front_end(3 * waveform) - by_fft).abs().mean() < 1e-3
     monkeypatch.setattr(torch.onnx, "is_in_onnx_export", lambda: True)
     assert (front_end(waveform) - by_fft).abs().mean() < 1e-4
 
@@ -119,9 +119,10 @@ def test_export_of_the_light_sibling_matches_torch(checkpoint: Path, tmp_path: P
     assert output.stat().st_size < 2_000_000
 
 
-def test_a_committee_is_the_mean_of_its_members_from_one_file(checkpoint: Path, tmp_path: Path) -> None:
-    wide = tmp_path / "wide.pt"
-    torch.save({"shape": "wide", "average": Aasist(SHAPES["wide"]).state_dict()}, wide)
+@pytest.mark.parametrize("shape", ["wide", "phase"])
+def test_a_committee_is_the_mean_of_its_members_from_one_file(checkpoint: Path, tmp_path: Path, shape: str) -> None:
+    wide = tmp_path / "other.pt"
+    torch.save({"shape": shape, "average": Aasist(SHAPES[shape]).state_dict()}, wide)
     output = tmp_path / "committee.onnx"
     assert export(checkpoint, output, wide) < 1e-4
     waveform = (np.random.default_rng(0).standard_normal((2, SAMPLES)) * 0.05).astype(np.float32)
@@ -149,7 +150,20 @@ def test_phase_of_a_tone_gives_its_frequency_and_of_a_click_its_place() -> None:
 
     assert delay(200) == pytest.approx(0, abs=0.01)
     assert delay(260) == pytest.approx(60, abs=0.01)
-    assert front_end(torch.zeros(1, SAMPLES)).abs().max() == 0
+    level = LogSpectrogram()(torch.randn(1, SAMPLES) * 0.1)
+    assert PhaseSpectrogram()(torch.zeros(1, SAMPLES)).abs().max() == 0 and level.shape[1:] == bins.shape[1:]
+
+
+def test_the_phase_shape_can_begin_with_the_light_one() -> None:
+    torch.manual_seed(2)
+    light, phase = (Aasist(SHAPES[shape]).eval() for shape in ("light", "phase"))
+    light.first_bn.running_var.fill_(4.0)
+    begin_with(phase, light.state_dict())
+    waveform = torch.randn(2, SAMPLES) * 0.05
+    with torch.inference_mode():
+        torch.testing.assert_close(phase(waveform), light(waveform), atol=1e-5, rtol=0)
+    with pytest.raises(RuntimeError):
+        begin_with(Aasist(SHAPES["wide"]), light.state_dict())
 
 
 def test_a_mask_takes_the_same_of_all_channels() -> None:

@@ -49,7 +49,7 @@ step tools.train.identity_card "$runs/wide/checkpoint.pt" "$runs/main/checkpoint
 step tools.train.consistency
 
 # Spoofing: shards of genuine crops and of copies through the same channels, then the detector.
-for seed in 60 61; do step tools.train.data.spoofing --split train --shards 11 --seed "$seed"; done
+for seed in 30 31; do step tools.train.data.spoofing --split train --shards 11 --seed "$seed"; done
 step tools.train.data.spoofing --split train --shards 14 --seed 51 --no-copies
 step tools.train.data.spoofing --split dev --shards 2 --seed 30
 step tools.train.data.spoofing --split dev --shards 2 --seed 32 --no-copies

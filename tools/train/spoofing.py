@@ -204,6 +204,20 @@ def dev_error_rates(shape: str, weights: dict[str, Tensor], device: str) -> dict
     return error_rates(*scores(judge, Windows("dev")))
 
 
+def begin_with(model: Aasist, weights: dict[str, Tensor]) -> None:
+    """Load ``weights`` of this shape, or of the light shape into the phase shape, which then does not yet see phase."""
+    known = model.state_dict()
+    for name in ("first_bn.weight", "first_bn.bias", "first_bn.running_mean", "first_bn.running_var"):
+        if known[name].shape != weights[name].shape:
+            weights |= {name: torch.cat((weights[name], known[name][1:]))}
+    stem = known.get("stem.0.weight")
+    if stem is not None and stem.shape != weights["stem.0.weight"].shape:
+        widened = torch.zeros_like(stem)
+        widened[:, :1] = weights["stem.0.weight"]
+        weights |= {"stem.0.weight": widened}
+    model.load_state_dict(weights)
+
+
 def learning_rate(step: int, options: Options) -> float:
     """Linear warm-up, level, then linear to a twentieth over the last 30 %."""
     falling = min(1.0, (options.steps - step) / (0.3 * options.steps))
@@ -233,7 +247,7 @@ def train(run: Path, options: Options, device: str, start_from: Path | None = No
     optimiser = optimiser_of(model, options.rate)
     step, last = 0, run / "last.pt"
     if start_from is not None:
-        model.load_state_dict(torch.load(start_from, map_location=device, weights_only=True)["average"])
+        begin_with(model, torch.load(start_from, map_location=device, weights_only=True)["average"])
     average = {name: value.clone() for name, value in model.state_dict().items()}
     if last.exists():
         state = torch.load(last, map_location=device, weights_only=True)

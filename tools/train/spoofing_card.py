@@ -188,17 +188,16 @@ def measure(genuine: Trials, attacks: Trials) -> dict[str, Any]:
 def draft_card(name: str, **changes: Any) -> Card:
     """A card without what is measured."""
     fields: dict[str, Any] = {
-        "schema": SCHEMA, "name": name, "role": "spoofing", "version": "1.4.0", "file": f"{name}.onnx", "sha256": "",
-        "description": "Genuine or artificial speech: two networks, AASIST's graph attention on a strided spectrogram "
-        "of level and phase with a linear read-out of statistics of every level beside it; the wider of them hears "
-        "nothing above 7.2 kHz.",
+        "schema": SCHEMA, "name": name, "role": "spoofing", "version": "1.3.0", "file": f"{name}.onnx", "sha256": "",
+        "description": "Genuine or artificial speech: two networks, AASIST's graph attention on a strided log "
+        "spectrogram with a linear read-out of statistics of every level beside it; the wider of them hears nothing "
+        "above 7.2 kHz.",
         "inputs": {}, "outputs": {}, "sample_rate": SAMPLE_RATE, "frontend": "waveform", "level_dbfs": SPEECH_DBFS,
         "min_seconds": 1.0, "window_seconds": SAMPLES / SAMPLE_RATE, "calibration": None, "thresholds": {},
         "training_data": training_data(), "metrics": {}, "licence": "MIT",
         "command": f"{data_commands()}; "
-        "python -m tools.train.spoofing light --steps 8000 --start-from tools/train/checkpoints/spoofing-light.pt; "
-        "python -m tools.train.spoofing wide --shape wide --steps 4800 "
-        "--start-from tools/train/checkpoints/spoofing-wide.pt; "
+        "python -m tools.train.spoofing light --start-from tools/train/checkpoints/spoofing-light.pt; "
+        "python -m tools.train.spoofing wide --shape wide --start-from tools/train/checkpoints/spoofing-wide.pt; "
         "python -m tools.train.spoofing_card light/last.pt wide/last.pt",
         "parameters": {"hop_seconds": 2.0, "score": "logit-difference"},
     }  # fmt: skip

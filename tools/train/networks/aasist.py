@@ -3,10 +3,10 @@
 Jung et al., "AASIST: Audio Anti-Spoofing using Integrated Spectro-Temporal Graph Attention Networks", ICASSP 2022
 (arXiv 2110.01200). Attribute names follow the official checkpoints, so that they load with ``strict=True``; so do the
 quirks that their weights depend on, each named where it occurs. The light shape keeps the graph back end, replaces the
-front end by a spectrogram of level and phase, a strided stem and fewer residual blocks, and adds a linear read-out of
-statistics over time of every level, which learns from far less data than the graph does. The wide shape has more of all
-that and hears nothing above 7.2 kHz, where resampling tells copies from genuine speech; the two are read as a
-committee.
+front end by a log spectrogram, a strided stem and fewer residual blocks, and adds a linear read-out of statistics over
+time of every level, which learns from far less data than the graph does. The wide shape has more of all that and hears
+nothing above 7.2 kHz, where resampling tells copies from genuine speech; the phase shape is the light one that also
+sees how the phase moves. Several are read as a committee.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from tools.train.networks.filterbank import PhaseSpectrogram, SincBank
+from tools.train.networks.filterbank import LogSpectrogram, PhaseSpectrogram, SincBank
 from tools.train.networks.graph import GraphAttention, GraphPool, HeterogeneousGraphAttention
 from tools.train.networks.statistics import LevelStatistics, statistics_size
 from voiceid.types import SAMPLE_RATE
@@ -31,6 +31,7 @@ TOP_HERTZ = 7_200.0
 
 
 Block = tuple[int, int, int, int]
+FrontEnd = Literal["sinc", "log-spectrogram", "phase-spectrogram"]
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class AasistShape:
     those of the spectral, the temporal and the heterogeneous attentions. ``dropout`` scales the official rates.
     """
 
-    front_end: Literal["sinc", "spectrogram"]
+    front_end: FrontEnd
     blocks: tuple[Block, ...]
     graph_dims: tuple[int, int]
     pools: tuple[float, float, float]
@@ -50,7 +51,7 @@ class AasistShape:
     spectral_nodes: int
     dropout: float = 1.0
     top_hertz: float = SAMPLE_RATE / 2
-    """The spectrogram counts up to here."""
+    """The log spectrogram counts up to here."""
 
 
 def _official_blocks(width: int) -> tuple[Block, ...]:
@@ -58,18 +59,25 @@ def _official_blocks(width: int) -> tuple[Block, ...]:
     return tuple((before, after, 1, 3) for before, after in pairwise(channels))
 
 
-def _light(blocks: tuple[Block, ...], top_hertz: float = SAMPLE_RATE / 2) -> AasistShape:
+def _light(
+    blocks: tuple[Block, ...], top_hertz: float = SAMPLE_RATE / 2, front_end: FrontEnd = "log-spectrogram"
+) -> AasistShape:
     dims, pools, temperatures = (48, 32), (0.5, 0.5, 0.5), (2.0, 2.0, 100.0)
-    return AasistShape("spectrogram", blocks, dims, pools, temperatures, 16, dropout=0.25, top_hertz=top_hertz)
+    return AasistShape(front_end, blocks, dims, pools, temperatures, 16, dropout=0.25, top_hertz=top_hertz)
+
+
+_LIGHT_BLOCKS = ((16, 16, 2, 2), (16, 32, 2, 2), (32, 48, 1, 1))
+
+_WIDE_BLOCKS = ((40, 32, 2, 2), (32, 32, 1, 1), (32, 40, 2, 2), (40, 40, 1, 1), (40, 48, 1, 1), (48, 48, 1, 1))
 
 
 SHAPES: dict[str, AasistShape] = {
     "AASIST": AasistShape("sinc", _official_blocks(64), (64, 32), (0.5, 0.7, 0.5), (2.0, 2.0, 100.0), 23),
     "AASIST-L": AasistShape("sinc", _official_blocks(24), (24, 32), (0.4, 0.5, 0.7), (2.0, 2.0, 100.0), 23),
-    "light": _light(((16, 16, 2, 2), (16, 32, 2, 2), (32, 48, 1, 1))),
-    "wide": _light(
-        ((40, 32, 2, 2), (32, 32, 1, 1), (32, 40, 2, 2), (40, 40, 1, 1), (40, 48, 1, 1), (48, 48, 1, 1)), TOP_HERTZ
-    ),
+    "light": _light(_LIGHT_BLOCKS),
+    "phase": _light(_LIGHT_BLOCKS, front_end="phase-spectrogram"),
+    "wide": _light(_WIDE_BLOCKS, TOP_HERTZ),
+    "wide-phase": _light(_WIDE_BLOCKS, TOP_HERTZ, "phase-spectrogram"),
 }
 
 
@@ -107,12 +115,14 @@ class Aasist(nn.Module):
         dim, graph_dim = shape.graph_dims
         self.dropout = shape.dropout
         self.sinc = shape.front_end == "sinc"
-        self.conv_time = SincBank() if self.sinc else PhaseSpectrogram()
-        self.first_bn = nn.BatchNorm2d(1 if self.sinc else PhaseSpectrogram.CHANNELS)
+        self.phase = shape.front_end == "phase-spectrogram"
+        self.conv_time = SincBank() if self.sinc else PhaseSpectrogram() if self.phase else LogSpectrogram()
+        heard_channels = PhaseSpectrogram.CHANNELS if self.phase else 1
+        self.first_bn = nn.BatchNorm2d(heard_channels)
         if not self.sinc:
             channels = shape.blocks[0][0]
             self.stem = nn.Sequential(
-                nn.Conv2d(PhaseSpectrogram.CHANNELS, channels, (7, 5), stride=(4, 4), padding=(3, 2)),
+                nn.Conv2d(heard_channels, channels, (7, 5), stride=(4, 4), padding=(3, 2)),
                 nn.BatchNorm2d(channels),
                 nn.SELU(),
             )
@@ -162,7 +172,8 @@ class Aasist(nn.Module):
         if self.sinc:
             bands = F.selu(self.first_bn(F.max_pool2d(bands.unsqueeze(1).abs(), 3)))
             return self.embed(self.encoder(bands)), None
-        bands = self.first_bn(bands * self.heard)
+        heard = bands * self.heard
+        bands = self.first_bn(heard if self.phase else heard.unsqueeze(1))
         levels = [self.stem(bands)]
         for block in self.encoder:
             levels.append(block(levels[-1]))
@@ -227,8 +238,11 @@ class Committee(nn.Module):
         self.members = nn.ModuleList(members)
 
     def forward(self, waveform: Tensor) -> Tensor:
-        bands = self.members[0].conv_time(waveform)
-        return torch.stack([member.classify(bands) for member in self.members]).mean(dim=0)  # type: ignore[operator]
+        members = [member for member in self.members if isinstance(member, Aasist)]
+        richest = max(members, key=lambda member: member.phase)
+        bands = richest.conv_time(waveform)
+        levels = bands[:, 0] if richest.phase else bands
+        return torch.stack([member.classify(bands if member.phase else levels) for member in members]).mean(dim=0)
 
 
 def load_official(checkpoint: dict[str, Tensor]) -> Aasist:

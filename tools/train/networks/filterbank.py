@@ -1,4 +1,4 @@
-"""Front ends for spoofing detection: AASIST's fixed sinc filters, and a spectrogram of level and phase."""
+"""Front ends for spoofing detection: AASIST's fixed sinc filters, and a log spectrogram, without and with its phase."""
 
 from __future__ import annotations
 
@@ -30,54 +30,68 @@ class SincBank(nn.Module):
         return F.conv1d(waveform.unsqueeze(1), self.bank)
 
 
-class PhaseSpectrogram(nn.Module):
-    """Log power spectrogram and how its phase moves: (b, n) to (b, 5, 256, 1 + (n - 400) // hop).
+class LogSpectrogram(nn.Module):
+    """Log power spectrogram without the mean of each bin over time: (b, n) to (b, 256, 1 + (n - 400) // hop).
 
-    Linear frequencies from 31 Hz to 8 kHz, 25 ms Hann windows. The level has no mean of each bin over time, which takes
-    out the colour of the channel. Vocoders give the right level at phases of their own making: behind it come cosine
-    and sine of how far a bin's phase advances from frame to frame beyond what its frequency asks for (its instantaneous
-    frequency), and of how far it moves from bin to bin (its group delay, from the window's centre). Those are parts of
-    cross spectra of unit length, near zero where there is no power. By FFT in torch; exported as two strided
-    convolutions, which every ONNX runtime has.
+    Linear frequencies from 31 Hz to 8 kHz, 25 ms Hann windows. Removing each bin's mean takes out the colour of the
+    channel. By FFT in torch; exported as two strided convolutions, which every ONNX runtime has.
     """
-
-    CHANNELS = 5
 
     def __init__(self, window: int = 400, hop: int = 160, size: int = 512, floor: float = 1e-5) -> None:
         super().__init__()
-        time, bins = np.arange(window), np.arange(1, size // 2 + 1)[:, None]
-        phase = 2 * np.pi * bins * time / size
+        time = np.arange(window)
+        phase = 2 * np.pi * np.arange(1, size // 2 + 1)[:, None] * time / size
         hann = 0.5 - 0.5 * np.cos(2 * np.pi * time / window)
-        basis = np.concatenate((np.cos(phase), -np.sin(phase))) * hann
+        basis = np.concatenate((np.cos(phase), np.sin(phase))) * hann
         self.register_buffer("basis", torch.from_numpy(basis).float().unsqueeze(1), persistent=False)
         self.register_buffer("window", torch.from_numpy(hann).float(), persistent=False)
-        for name, angle in (
-            ("advance", 2 * np.pi * bins * hop / size),
-            ("delay", np.array([[-np.pi * window / size]])),
-        ):
-            turn = torch.from_numpy(np.stack((np.cos(angle), np.sin(angle)))).float()
-            self.register_buffer(name, turn, persistent=False)
         self.hop, self.size, self.floor = hop, size, floor
         self.hertz = torch.arange(1, size // 2 + 1) * SAMPLE_RATE / size
         """Of each bin."""
 
     def forward(self, waveform: Tensor) -> Tensor:
-        real, imaginary = self._spectrum(waveform)
-        level = torch.log(real.square() + imaginary.square() + self.floor)
-        later, earlier = (real[:, :, 1:], imaginary[:, :, 1:]), (real[:, :, :-1], imaginary[:, :, :-1])
-        moves = [F.pad(part, (1, 0)) for part in self._turned(later, earlier, self.advance)]
-        above, below = (real[:, 1:], imaginary[:, 1:]), (real[:, :-1], imaginary[:, :-1])
-        delays = [F.pad(part, (0, 0, 0, 1)) for part in self._turned(above, below, self.delay)]
-        return torch.stack([level - level.mean(dim=2, keepdim=True), *moves, *delays], dim=1)
+        return self._level(*self._spectrum(waveform))
+
+    def _level(self, real: Tensor, imaginary: Tensor) -> Tensor:
+        log_power = torch.log(real.square() + imaginary.square() + self.floor)
+        return log_power - log_power.mean(dim=2, keepdim=True)
 
     def _spectrum(self, waveform: Tensor) -> tuple[Tensor, Tensor]:
         """Real and imaginary parts, (b, 256, t) each."""
         if torch.onnx.is_in_onnx_export():
             real, imaginary = F.conv1d(waveform.unsqueeze(1), self.basis, stride=self.hop).chunk(2, dim=1)
-            return real, imaginary
+            return real, -imaginary
         frames = waveform.unfold(1, len(self.window), self.hop) * self.window
         spectrum = torch.fft.rfft(frames, self.size)[..., 1:].transpose(1, 2)
         return spectrum.real, spectrum.imag
+
+
+class PhaseSpectrogram(LogSpectrogram):
+    """The log spectrogram and how its phase moves: (b, n) to (b, 5, 256, 1 + (n - 400) // hop).
+
+    Vocoders give the right power at phases of their own making. Behind the level come cosine and sine of how far a
+    bin's phase advances from frame to frame beyond what its frequency asks for (its instantaneous frequency), and of
+    how far it moves from bin to bin (its group delay, from the window's centre): parts of cross spectra of unit
+    length, near zero where there is no power.
+    """
+
+    CHANNELS = 5
+
+    def __init__(self, window: int = 400, hop: int = 160, size: int = 512, floor: float = 1e-5) -> None:
+        super().__init__(window, hop, size, floor)
+        advance = 2 * np.pi * np.arange(1, size // 2 + 1)[:, None] * hop / size
+        delay = np.full((size // 2, 1), -np.pi * window / size)
+        for name, angle in (("advance", advance), ("delay", delay)):
+            turn = torch.from_numpy(np.stack((np.cos(angle), np.sin(angle)))).float()
+            self.register_buffer(name, turn, persistent=False)
+
+    def forward(self, waveform: Tensor) -> Tensor:
+        real, imaginary = self._spectrum(waveform)
+        later, earlier = (real[:, :, 1:], imaginary[:, :, 1:]), (real[:, :, :-1], imaginary[:, :, :-1])
+        moves = [F.pad(part, (1, 0)) for part in self._turned(later, earlier, self.advance)]
+        above, below = (real[:, 1:], imaginary[:, 1:]), (real[:, :-1], imaginary[:, :-1])
+        delays = [F.pad(part, (0, 0, 0, 1)) for part in self._turned(above, below, self.delay[:, 1:])]
+        return torch.stack([self._level(real, imaginary), *moves, *delays], dim=1)
 
     def _turned(
         self, first: tuple[Tensor, Tensor], second: tuple[Tensor, Tensor], turn: Tensor
