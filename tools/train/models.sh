@@ -49,15 +49,16 @@ step tools.train.identity_card "$runs/wide/checkpoint.pt" "$runs/main/checkpoint
 step tools.train.consistency
 
 # Spoofing: shards of genuine crops and of copies through the same channels, then the detector.
-for seed in 30 31; do step tools.train.data.spoofing --split train --shards 11 --seed "$seed"; done
-step tools.train.data.spoofing --split train --shards 14 --seed 51 --no-copies
+for seed in 60 61; do step tools.train.data.spoofing --split train --shards 11 --seed "$seed"; done
+step tools.train.data.spoofing --split train --shards 14 --seed 63 --no-copies
 step tools.train.data.spoofing --split dev --shards 2 --seed 30
 step tools.train.data.spoofing --split dev --shards 2 --seed 32 --no-copies
 step tools.train.control
-for shape in light wide; do
-  step tools.train.spoofing "$cache/spoofing/$shape" --shape "$shape" --steps 10000 --rate 1.5e-3 --device "$device"
-done
-step tools.train.spoofing_card "$cache/spoofing/light/last.pt" "$cache/spoofing/wide/last.pt"
+detectors=$cache/spoofing
+step tools.train.spoofing "$detectors/light" --steps 10000 --rate 1.5e-3 --device "$device"
+step tools.train.spoofing "$detectors/phase" --shape phase --start-from "$detectors/light/last.pt" --steps 8000 \
+  --device "$device"
+step tools.train.spoofing_card "$detectors/light/last.pt" "$detectors/phase/last.pt"
 
 # Liveness: simulated replay; support vector machines, on the CPU.
 step tools.train.data.liveness_set --split train --pairs 2400

@@ -188,17 +188,18 @@ def measure(genuine: Trials, attacks: Trials) -> dict[str, Any]:
 def draft_card(name: str, **changes: Any) -> Card:
     """A card without what is measured."""
     fields: dict[str, Any] = {
-        "schema": SCHEMA, "name": name, "role": "spoofing", "version": "1.3.0", "file": f"{name}.onnx", "sha256": "",
+        "schema": SCHEMA, "name": name, "role": "spoofing", "version": "1.4.0", "file": f"{name}.onnx", "sha256": "",
         "description": "Genuine or artificial speech: two networks, AASIST's graph attention on a strided log "
-        "spectrogram with a linear read-out of statistics of every level beside it; the wider of them hears nothing "
-        "above 7.2 kHz.",
+        "spectrogram with a linear read-out of statistics of every level beside it; one of them also sees how the "
+        "phase moves.",
         "inputs": {}, "outputs": {}, "sample_rate": SAMPLE_RATE, "frontend": "waveform", "level_dbfs": SPEECH_DBFS,
         "min_seconds": 1.0, "window_seconds": SAMPLES / SAMPLE_RATE, "calibration": None, "thresholds": {},
         "training_data": training_data(), "metrics": {}, "licence": "MIT",
         "command": f"{data_commands()}; "
-        "python -m tools.train.spoofing light --start-from tools/train/checkpoints/spoofing-light.pt; "
-        "python -m tools.train.spoofing wide --shape wide --start-from tools/train/checkpoints/spoofing-wide.pt; "
-        "python -m tools.train.spoofing_card light/last.pt wide/last.pt",
+        "python -m tools.train.spoofing light --steps 2000 --start-from tools/train/checkpoints/spoofing-light.pt; "
+        "python -m tools.train.spoofing phase --shape phase --steps 4200 "
+        "--start-from tools/train/checkpoints/spoofing-phase.pt; "
+        "python -m tools.train.spoofing_card light/last.pt phase/last.pt",
         "parameters": {"hop_seconds": 2.0, "score": "logit-difference"},
     }  # fmt: skip
     return Card(**(fields | changes))
@@ -250,7 +251,7 @@ def official_metrics(checkpoint: Path, genuine: list[Item], attacks: list[Item])
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    runs = [spoofing_cache() / shape / "last.pt" for shape in ("light", "wide")]
+    runs = [spoofing_cache() / shape / "last.pt" for shape in ("light", "phase")]
     parser.add_argument("checkpoints", type=Path, nargs="*", default=runs)
     parser.add_argument("--name", default="spoofing-pi")
     parser.add_argument("--folder", type=Path, default=Path("models"), help="default: %(default)s")

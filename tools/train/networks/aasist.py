@@ -4,9 +4,8 @@ Jung et al., "AASIST: Audio Anti-Spoofing using Integrated Spectro-Temporal Grap
 (arXiv 2110.01200). Attribute names follow the official checkpoints, so that they load with ``strict=True``; so do the
 quirks that their weights depend on, each named where it occurs. The light shape keeps the graph back end, replaces the
 front end by a log spectrogram, a strided stem and fewer residual blocks, and adds a linear read-out of statistics over
-time of every level, which learns from far less data than the graph does. The wide shape has more of all that and hears
-nothing above 7.2 kHz, where resampling tells copies from genuine speech; the phase shape is the light one that also
-sees how the phase moves. Several are read as a committee.
+time of every level, which learns from far less data than the graph does. The phase shape is the light one that also
+sees how the phase moves; the two are read as a committee.
 """
 
 from __future__ import annotations
@@ -22,12 +21,9 @@ from torch.nn import functional as F
 from tools.train.networks.filterbank import LogSpectrogram, PhaseSpectrogram, SincBank
 from tools.train.networks.graph import GraphAttention, GraphPool, HeterogeneousGraphAttention
 from tools.train.networks.statistics import LevelStatistics, statistics_size
-from voiceid.types import SAMPLE_RATE
 
 SAMPLES = 64_600
 """Fixed input length (4.04 s at 16 kHz): scores shift with length, and top-k counts freeze when traced."""
-TOP_HERTZ = 7_200.0
-"""Top of what the wide shape hears."""
 
 
 Block = tuple[int, int, int, int]
@@ -50,8 +46,6 @@ class AasistShape:
     temperatures: tuple[float, float, float]
     spectral_nodes: int
     dropout: float = 1.0
-    top_hertz: float = SAMPLE_RATE / 2
-    """The log spectrogram counts up to here."""
 
 
 def _official_blocks(width: int) -> tuple[Block, ...]:
@@ -59,25 +53,16 @@ def _official_blocks(width: int) -> tuple[Block, ...]:
     return tuple((before, after, 1, 3) for before, after in pairwise(channels))
 
 
-def _light(
-    blocks: tuple[Block, ...], top_hertz: float = SAMPLE_RATE / 2, front_end: FrontEnd = "log-spectrogram"
-) -> AasistShape:
-    dims, pools, temperatures = (48, 32), (0.5, 0.5, 0.5), (2.0, 2.0, 100.0)
-    return AasistShape(front_end, blocks, dims, pools, temperatures, 16, dropout=0.25, top_hertz=top_hertz)
-
-
-_LIGHT_BLOCKS = ((16, 16, 2, 2), (16, 32, 2, 2), (32, 48, 1, 1))
-
-_WIDE_BLOCKS = ((40, 32, 2, 2), (32, 32, 1, 1), (32, 40, 2, 2), (40, 40, 1, 1), (40, 48, 1, 1), (48, 48, 1, 1))
+def _light(front_end: FrontEnd) -> AasistShape:
+    blocks, dims = ((16, 16, 2, 2), (16, 32, 2, 2), (32, 48, 1, 1)), (48, 32)
+    return AasistShape(front_end, blocks, dims, (0.5, 0.5, 0.5), (2.0, 2.0, 100.0), 16, dropout=0.25)
 
 
 SHAPES: dict[str, AasistShape] = {
     "AASIST": AasistShape("sinc", _official_blocks(64), (64, 32), (0.5, 0.7, 0.5), (2.0, 2.0, 100.0), 23),
     "AASIST-L": AasistShape("sinc", _official_blocks(24), (24, 32), (0.4, 0.5, 0.7), (2.0, 2.0, 100.0), 23),
-    "light": _light(_LIGHT_BLOCKS),
-    "phase": _light(_LIGHT_BLOCKS, front_end="phase-spectrogram"),
-    "wide": _light(_WIDE_BLOCKS, TOP_HERTZ),
-    "wide-phase": _light(_WIDE_BLOCKS, TOP_HERTZ, "phase-spectrogram"),
+    "light": _light("log-spectrogram"),
+    "phase": _light("phase-spectrogram"),
 }
 
 
@@ -128,8 +113,6 @@ class Aasist(nn.Module):
             )
             size = statistics_size((channels, *(block[1] for block in shape.blocks)))
             self.level_statistics = LevelStatistics()
-            heard = self.conv_time.hertz < shape.top_hertz
-            self.register_buffer("heard", heard.float()[:, None], persistent=False)
             self.statistics_norm = nn.BatchNorm1d(size, affine=False)
             self.statistics_layer = nn.Linear(size, 2)
             nn.init.zeros_(self.statistics_layer.weight)
@@ -172,8 +155,7 @@ class Aasist(nn.Module):
         if self.sinc:
             bands = F.selu(self.first_bn(F.max_pool2d(bands.unsqueeze(1).abs(), 3)))
             return self.embed(self.encoder(bands)), None
-        heard = bands * self.heard
-        bands = self.first_bn(heard if self.phase else heard.unsqueeze(1))
+        bands = self.first_bn(bands if self.phase else bands.unsqueeze(1))
         levels = [self.stem(bands)]
         for block in self.encoder:
             levels.append(block(levels[-1]))

@@ -46,8 +46,6 @@ class LogSpectrogram(nn.Module):
         self.register_buffer("basis", torch.from_numpy(basis).float().unsqueeze(1), persistent=False)
         self.register_buffer("window", torch.from_numpy(hann).float(), persistent=False)
         self.hop, self.size, self.floor = hop, size, floor
-        self.hertz = torch.arange(1, size // 2 + 1) * SAMPLE_RATE / size
-        """Of each bin."""
 
     def forward(self, waveform: Tensor) -> Tensor:
         return self._level(*self._spectrum(waveform))
