@@ -2,8 +2,7 @@
 
 ``python -m tools.train.control`` trains a boosted forest on level, length, bandwidth and codec traces of the training
 windows and measures it on the development windows. Near 50 % the data is fair; a low error rate means that genuine and
-artificial windows differ in level, length, pauses or codec, and that a detector would learn that. Frequencies that the
-detector does not hear are left out: with them the error rate was 25 %, since copies are resampled more often.
+artificial windows differ in level, length, pauses or codec, and that a detector would learn that.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from tools.output import output, write_text
 from tools.train.data.spoofing import read_shard, shard_folder
 from tools.train.metrics import bootstrap_ci, eer
-from tools.train.networks.aasist import TOP_HERTZ
 from voiceid.types import SAMPLE_RATE
 
 FRAME = 512
@@ -39,8 +37,7 @@ def cues(window: NDArray[np.int16]) -> NDArray[np.float64]:
     frames = samples[: len(samples) // FRAME * FRAME].reshape(-1, FRAME)
     levels = 10 * np.log10(np.mean(frames**2, axis=1) + 1e-10)
     hertz = np.fft.rfftfreq(FRAME, 1 / SAMPLE_RATE)
-    hertz = hertz[hertz < TOP_HERTZ]
-    power = np.mean(np.abs(np.fft.rfft(frames * np.hanning(FRAME), axis=1)[:, : len(hertz)]) ** 2, axis=0) + 1e-16
+    power = np.mean(np.abs(np.fft.rfft(frames * np.hanning(FRAME), axis=1)) ** 2, axis=0) + 1e-16
     share = np.cumsum(power) / power.sum()
     return np.array([
         10 * np.log10(np.mean(samples**2) + 1e-10), np.abs(samples).max(), np.mean(np.abs(samples) > 0.99),
