@@ -93,8 +93,10 @@ def test_folder_voices_reads_one_person_a_folder(tmp_path, command):
 
 
 def test_folder_voices_say_what_is_missing(tmp_path, command):
-    with pytest.raises(VoicesError, match="at least two people"):
+    with pytest.raises(VoicesError, match="absent: no such folder"):
         folder_voices(tmp_path / "absent", 1)
+    with pytest.raises(VoicesError, match="at least two people"):
+        folder_voices(tmp_path, 1)
     for person in ("a", "b"):
         (tmp_path / person).mkdir()
         soundfile.write(tmp_path / person / "one.wav", np.tile(command, 2), SAMPLE_RATE)

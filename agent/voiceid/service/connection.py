@@ -138,14 +138,15 @@ class Connection:
 
     async def _finish(self, writing: asyncio.Task[None]) -> None:
         """Answer what is under way to a client that has only stopped sending, as at the end of a pipe."""
-        while self._tasks and not writing.done():
-            if self._gone():
-                return
+        while self._tasks and not writing.done() and not self._gone():
             await asyncio.wait(self._tasks.values(), timeout=_LOOK_AGAIN)
-        await self._close()
+        if not self._gone():
+            await self._close()
 
     def _gone(self) -> bool:
-        """Whether the client has closed its socket; one that is only shut down for sending can still be answered."""
+        """Whether either side has closed the socket; one only shut down for sending can still be answered."""
+        if self._writer.transport.is_closing():
+            return True
         poll = select.poll()
         poll.register(self._writer.get_extra_info("socket"), 0)
         return bool(poll.poll(0))
