@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from tools.train.control import CUES, cues, train_control
 from tools.train.data import spoofing
-from tools.train.data.channel import through_g722
 from tools.train.metrics import eer
 from voiceid.types import SAMPLE_RATE, Samples
 
@@ -103,12 +102,3 @@ def test_the_codec_stands_at_the_same_places_for_both_classes(corpus: Path, monk
         assert chain[coded:] == ["channel", f"stored {{'opus': {spoofing.OPUS[crop.codec]}}}"] * (
             made * spoofing.CHANNELS
         )
-
-
-def test_telephony_keeps_place_and_level_and_leaves_its_noise() -> None:
-    time = np.arange(SAMPLE_RATE) / SAMPLE_RATE
-    tone = (0.3 * np.sin(2 * np.pi * 700 * time)).astype(np.float32)
-    heard = through_g722(tone)
-    assert len(heard) == len(tone)
-    noise = np.std(heard[800:-800] - tone[800:-800]) / np.std(tone)
-    assert 1e-4 < noise < 0.05

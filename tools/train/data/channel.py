@@ -10,7 +10,6 @@ import io
 from dataclasses import dataclass
 from functools import cache
 
-import av
 import numpy as np
 import soundfile
 import soxr
@@ -43,10 +42,6 @@ OTHER_CODECS = (
     Codec("WAV", "IMA_ADPCM", (0.0, 0.0)),
     Codec("WAV", "MS_ADPCM", (0.0, 0.0)),
 )
-TELEPHONE = 0.15
-"""Share of windows that wideband telephony (ITU-T G.722) passes on at the end."""
-G722_DELAY = 22
-"""Samples by which it comes late."""
 
 CLEAN = 0.5
 """Share of windows whose channel is the recording's own."""
@@ -63,20 +58,6 @@ def through_codec(samples: Samples, codec: Codec, random: np.random.Generator) -
     buffer.seek(0)
     decoded, _ = soundfile.read(buffer, dtype="float32")
     return _fit(decoded, len(samples))
-
-
-def through_g722(samples: Samples) -> Samples:
-    """Encode and decode by ITU-T G.722 at 64 kbit/s, which libsndfile lacks, by FFmpeg's codec."""
-    coders = [av.CodecContext.create("g722", mode) for mode in ("w", "r")]
-    for coder in coders:
-        coder.sample_rate, coder.layout, coder.format = SAMPLE_RATE, "mono", "s16"
-    encoder, decoder = coders
-    pcm = np.round(np.clip(np.pad(samples, (0, G722_DELAY)), -1, 1) * 32_767).astype(np.int16)
-    frame = av.AudioFrame.from_ndarray(pcm[None], format="s16", layout="mono")
-    frame.sample_rate = SAMPLE_RATE
-    packets = [*encoder.encode(frame), *encoder.encode(None)]
-    heard = np.concatenate([part.to_ndarray().ravel() for packet in packets for part in decoder.decode(packet)])
-    return _fit(heard[G722_DELAY:].astype(np.float32) / 32_767, len(samples))
 
 
 def resampled(samples: Samples, random: np.random.Generator) -> Samples:
@@ -160,15 +141,15 @@ def channel(samples: Samples, random: np.random.Generator, split: Split = "train
 
 def stored(samples: Samples, random: np.random.Generator, *, opus: float) -> Samples:
     """As a file leaves it: at a random level, with probability ``opus`` through the corpus's own codec, else seldom
-    through another; and now and then over the telephone."""
+    through another."""
     peak = float(np.abs(samples).max()) + 1e-9
     levelled = samples * np.float32(10 ** (random.uniform(-20, -1) / 20) / peak)
     draw = random.random()
     if draw < opus:
-        levelled = through_codec(levelled, OPUS_20K, random)
-    elif draw < opus + 0.15 * (1 - opus):
-        levelled = through_codec(levelled, OTHER_CODECS[int(random.integers(len(OTHER_CODECS)))], random)
-    return through_g722(levelled) if random.random() < TELEPHONE else levelled
+        return through_codec(levelled, OPUS_20K, random)
+    if draw < opus + 0.15 * (1 - opus):
+        return through_codec(levelled, OTHER_CODECS[int(random.integers(len(OTHER_CODECS)))], random)
+    return levelled
 
 
 @cache
