@@ -28,6 +28,21 @@ def recordings(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[
     return folder / "one.wav", folder / "spliced.wav"
 
 
+@pytest.fixture
+def models(lenient_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The models in use, to be changed."""
+    folder = Path(shutil.copytree(lenient_models, tmp_path / "models"))
+    monkeypatch.setenv("VOICEID_MODELS", str(folder))
+    return folder
+
+
+def gate(value: float) -> dict[str, Any]:
+    """A gate without an enrolled speaker that lets ``value`` pass."""
+    calibration = {"scale": 1.0, "offset": 0.0, "calibration_set": "none"}
+    thresholds = {"balanced": {"value": value, "operating_point": "none"}}
+    return {"undivided": 0.0, "calibration": calibration, "thresholds": thresholds}
+
+
 def explained(models: Path, alone: dict[str, Any] | None, file: Path) -> Any:
     """What is said of ``file`` where the identity card has the gate ``alone``."""
     path = models / "identity-pi.json"
@@ -37,18 +52,8 @@ def explained(models: Path, alone: dict[str, Any] | None, file: Path) -> Any:
     return voiceid("explain", file, "--json").json
 
 
-def test_a_change_of_voice_is_told_where_the_card_can(
-    recordings: tuple[Path, Path], lenient_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    models = Path(shutil.copytree(lenient_models, tmp_path / "models"))
-    monkeypatch.setenv("VOICEID_MODELS", str(models))
+def test_a_change_of_voice_is_told_where_the_card_can(recordings: tuple[Path, Path], models: Path) -> None:
     one, spliced = recordings
-    calibration = {"scale": 1.0, "offset": 0.0, "calibration_set": "none"}
-
-    def gate(value: float) -> dict[str, Any]:
-        thresholds = {"balanced": {"value": value, "operating_point": "none"}}
-        return {"undivided": 0.0, "calibration": calibration, "thresholds": thresholds}
-
     scores = [explained(models, gate(-100.0), file)["evidence"]["consistency"]["llr"] for file in (one, spliced)]
     assert scores[0] > scores[1] + 0.5
     between = gate((scores[0] + scores[1]) / 2)
@@ -61,16 +66,9 @@ def test_a_change_of_voice_is_told_where_the_card_can(
     assert unknown["outcome"] == "not_enrolled" and "only --user tells" in unknown["reasons"][1]
 
 
-def test_what_needs_an_enrolled_speaker_is_not_shown_as_passed(
-    recordings: tuple[Path, Path], lenient_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    models = Path(shutil.copytree(lenient_models, tmp_path / "models"))
-    monkeypatch.setenv("VOICEID_MODELS", str(models))
+def test_what_needs_an_enrolled_speaker_is_not_shown_as_passed(recordings: tuple[Path, Path], models: Path) -> None:
     one, _ = recordings
-    calibration = {"scale": 1.0, "offset": 0.0, "calibration_set": "none"}
-    thresholds = {"balanced": {"value": -100.0, "operating_point": "none"}}
-    gate = {"undivided": 0.0, "calibration": calibration, "thresholds": thresholds}
-    for alone in (None, gate):
+    for alone in (None, gate(-100.0)):
         evidence = explained(models, alone, one)["evidence"]
         lacking = {name for name in ("identity", "spoofing", "consistency") if evidence[name]["passed"] is None}
         assert lacking == ({"identity", "consistency"} if alone is None else {"identity"})

@@ -18,7 +18,7 @@ make_tree() { # ARCH SUITE FOLDER [BASE]
 
 enter_tree() { # FOLDER
   tree=$1
-  said=$tree/tmp/said.log
+  said=$tree.log
   mount -t proc proc "$tree/proc"
   mount --bind /dev "$tree/dev"
 }

@@ -215,7 +215,7 @@ def load(card: Card, folder: Path) -> SpoofingModel:
 
 
 def calibrated(card: Card, genuine: np.ndarray, attacks: np.ndarray) -> Card:
-    """``card`` with calibration and thresholds from development scores."""
+    """``card`` with its calibration, from development scores, and the thresholds that Bayes' rule asks of it."""
     scale, offset = fit_calibration(genuine, attacks)
     source = f"{len(genuine)} genuine and {len(attacks)} artificial trials of the development split"
     thresholds = {

@@ -50,5 +50,6 @@ def module_of_package(
         command += [requirement, *dependencies]
         if subprocess.run(command, check=False).returncode:
             raise SystemExit(f"{requirement} cannot be installed: {needs}")
-    sys.path.append(str(folder))
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
     return importlib.import_module(module)
