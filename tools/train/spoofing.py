@@ -50,6 +50,10 @@ SYSTEM_SHARES = {
 counts."""
 RAW_SHARE = 0.4
 """Share of recordings that no codec had touched, which are a tenth of the data but not of what a microphone gives."""
+NOISE_SHARE = 0.25
+"""How often white noise is laid over a window."""
+PAIR_SHARE = 1.0
+"""Weight of the loss that ranks a genuine window above its own copy."""
 
 
 @dataclass(frozen=True)
@@ -71,8 +75,17 @@ def share_group(system: str) -> str:
     return "neural-speech" if kind == "neural" else kind
 
 
+@dataclass(frozen=True)
+class Batch:
+    """Genuine windows, then as many attacks: float32 (2n, length). Where ``paired`` (n,), the attack at n + i is a copy
+    of the genuine window at i, through the same channel."""
+
+    waveforms: Tensor
+    paired: Tensor
+
+
 class Windows:
-    """All windows of a split, with sampling weights that balance classes and attack systems."""
+    """All windows of a split, with sampling weights that balance attack systems and codecs."""
 
     def __init__(self, split: str) -> None:
         shards = [read_shard(path) for path in sorted(shard_folder(split).glob("*.npy"))]  # type: ignore[arg-type]
@@ -86,12 +99,14 @@ class Windows:
         raw = np.array([row.native_codec == "flac" for row in self.rows])
         weights = np.where(raw, RAW_SHARE / max(1, raw.sum()), (1 - RAW_SHARE) / max(1, (~raw).sum()))
         groups = [(self.labels == 1, 1.0)]
+        self.originals = originals(self.rows)
         shares = {name: share for name, share in SYSTEM_SHARES.items() if (systems == name).any()}
         groups += [(systems == name, share) for name, share in shares.items()]
         groups.append(((self.labels == 0) & ~np.isin(systems, list(shares)), 1 - sum(shares.values())))
         for members, share in groups:
             weights[members] *= share / max(weights[members].sum(), 1e-12)
-        self.weights = weights / weights.sum()
+        self._draws = [np.where(self.labels == label, weights, 0) for label in (0, 1)]
+        self._draws = [weights / weights.sum() for weights in self._draws]
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -102,11 +117,33 @@ class Windows:
         start = self._ends[shard - 1] if shard else 0
         return self._samples[shard][index - start].astype(np.float32) / 32_767
 
-    def batch(self, size: int, length: int, random: np.random.Generator) -> tuple[Tensor, Tensor]:
-        """``size`` windows drawn by weight, augmented: float32 (b, length), and their labels: int64 (b,)."""
-        chosen = random.choice(len(self), size, p=self.weights)
-        waveforms = np.stack([augmented(self[i], length, random) for i in chosen])
-        return torch.from_numpy(waveforms), torch.from_numpy(self.labels[chosen])
+    def batch(self, size: int, length: int, random: np.random.Generator) -> Batch:
+        """Attacks drawn by weight, and with each the window that it copies or, if it copies none, any genuine one.
+
+        Both get the same augmentation, so that between them nothing but the attack differs.
+        """
+        count = size // 2
+        attacks = random.choice(len(self), count, p=self._draws[0])
+        paired = self.originals[attacks] >= 0
+        genuine = np.where(paired, self.originals[attacks], random.choice(len(self), count, p=self._draws[1]))
+        seeds = np.tile(random.integers(2**32, size=count), 2)
+        chosen = np.concatenate((genuine, attacks))
+        waveforms = [
+            augmented(self[i], length, np.random.default_rng(seed)) for i, seed in zip(chosen, seeds, strict=True)
+        ]
+        return Batch(torch.from_numpy(np.stack(waveforms)), torch.from_numpy(paired))
+
+
+def originals(rows: list[Window]) -> NDArray[np.int64]:
+    """For each row that is a copy the genuine row before it of which it is one (n,), -1 for all others."""
+    found = np.full(len(rows), -1)
+    last = -1
+    for index, row in enumerate(rows):
+        if row.label == 1:
+            last = index
+        elif last >= 0 and (row.set, row.speaker) == (rows[last].set, rows[last].speaker):
+            found[index] = last
+    return found
 
 
 def augmented(window: NDArray[np.float32], length: int, random: np.random.Generator) -> NDArray[np.float32]:
@@ -114,19 +151,20 @@ def augmented(window: NDArray[np.float32], length: int, random: np.random.Genera
     stretch = min(length, int(random.uniform(SAMPLE_RATE, 2 * SAMPLES)))
     start = int(random.integers(SAMPLES - stretch + 1))
     window = np.resize(window[start : start + stretch], length)
-    if random.random() < 0.25:
+    if random.random() < NOISE_SHARE:
         window = window + np.float32(10 ** random.uniform(-4, -2.3)) * random.standard_normal(length, np.float32)
     return window
 
 
 def masked(bands: Tensor, random: np.random.Generator) -> Tensor:
-    """SpecAugment (Park et al., 2019) on (b, bands, frames) or (b, channels, bands, frames).
+    """SpecAugment (Park et al., 2019) on (2n, bands, frames) or (2n, channels, bands, frames).
 
-    It takes a stripe of bands, a stripe of frames, or all the top, of all channels.
+    It takes a stripe of bands, a stripe of frames, or all the top, of all channels, and the same of i and n + i.
     """
     count, frames = bands.shape[-2:]
-    mask = bands.new_ones(len(bands), *[1] * (bands.ndim - 3), count, frames)
-    for row in mask.view(len(bands), count, frames):
+    pairs = len(bands) // 2
+    mask = bands.new_ones(pairs, *[1] * (bands.ndim - 3), count, frames)
+    for row in mask.view(pairs, count, frames):
         if random.random() < 0.5:
             low = int(random.integers(count))
             row[low : low + int(random.integers(1, count // 5))] = 0
@@ -135,20 +173,27 @@ def masked(bands: Tensor, random: np.random.Generator) -> Tensor:
         if random.random() < 0.3:
             first = int(random.integers(frames))
             row[:, first : first + int(random.integers(1, frames // 6))] = 0
-    return bands * mask
+    return bands * torch.cat((mask, mask))
 
 
 def train_step(
-    model: Aasist, optimiser: torch.optim.Optimizer, waveforms: Tensor, labels: Tensor, random: np.random.Generator,
-    half: bool,
+    model: Aasist, optimiser: torch.optim.Optimizer, batch: Batch, random: np.random.Generator, half: bool
 ) -> float:  # fmt: skip
-    """One optimiser step; returns the loss."""
+    """One optimiser step; returns the loss: cross entropy, and the softplus of how far copies rise above originals.
+
+    Ranking copies against their originals (after Wang & Yamagishi, ICASSP 2023, arXiv 2210.10570, who contrast their
+    embeddings) leaves speaker, text and microphone nothing to say.
+    """
     device = next(model.parameters()).device
     with torch.no_grad():
-        bands = masked(model.conv_time(waveforms.to(device)), random)
+        bands = masked(model.conv_time(batch.waveforms.to(device)), random)
     with torch.autocast(device.type, torch.bfloat16, enabled=half):
         logits = model.classify(bands)
-    loss = F.cross_entropy(logits.float(), labels.to(device), label_smoothing=0.02)
+    labels = torch.arange(2, device=device).flip(0).repeat_interleave(len(bands) // 2)
+    loss = F.cross_entropy(logits.float(), labels, label_smoothing=0.02)
+    genuine, attacks = (logits[:, 1] - logits[:, 0]).float().chunk(2)
+    rises = F.softplus(attacks - genuine)[batch.paired.to(device)]
+    loss = loss + PAIR_SHARE * rises.sum() / len(genuine)
     optimiser.zero_grad()
     loss.backward()
     torch.nn.utils.clip_grad_norm_(model.parameters(), 5.0)
@@ -261,9 +306,8 @@ def train(run: Path, options: Options, device: str, start_from: Path | None = No
         random = np.random.default_rng((options.seed, step))
         for group in optimiser.param_groups:
             group["lr"] = learning_rate(step, options) * group["share"]
-        losses.append(
-            train_step(model, optimiser, *data.batch(options.batch, LENGTHS[options.shape], random), random, half)
-        )
+        batch = data.batch(options.batch, LENGTHS[options.shape], random)
+        losses.append(train_step(model, optimiser, batch, random, half))
         decay = min(AVERAGE_DECAY, (step + 1) / (step + 10))
         for name, value in model.state_dict().items():
             average[name] = decay * average[name] + (1 - decay) * value if value.is_floating_point() else value.clone()
