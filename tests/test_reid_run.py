@@ -157,7 +157,7 @@ def test_a_copy_of_a_known_recording_among_the_unknown_is_found(chosen, tmp_path
         (["-n", "5"], "has 4 overlapping speakers, not 5"),
         (["-s", "100"], "choose 2 to 20"),
         (["-p", "11"], "PLDA rank 11"),
-        (["-pk", "1.5"], "p_known 1.5"),
+        (["-pk", "1.5"], "p_known is 1.5"),
         (["--dimensions", "50"], "50 dimensions; the known embeddings span 10"),
     ],
 )

@@ -3,6 +3,7 @@
 import errno
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from tools.studies.reidentification.__main__ import main as reidentification
 from tools.studies.reidentification.config import read_study as read_reidentification
 from tools.studies.results import is_whole, whole_file
 from tools.studies.voiceid.config import read_study as read_voiceid
+from tools.studies.voiceid.transform import load_voice, voice_path
 
 SWEEP = ["sweep", "--synthetic", "40", "--dimension", "8", "--rank", "4", "-p", "4", "-r", "5", "-s", "10"]
 SWEEP += ["--known", "20", "--unknown", "6", "--overlap", "3", "--runs", "2"]
@@ -162,6 +164,17 @@ def test_audio_is_whole_only_if_all_of_it_is_there(tmp_path, form):
         assert not is_whole(path), share
 
 
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"\x93NUMPY"])
+def test_a_damaged_voice_of_units_is_learnt_anew(tmp_path, content):
+    np.savez(voice_path(tmp_path, 50), weights=np.eye(2), bias=np.ones(2), durations=np.ones(50))
+    assert load_voice(tmp_path, 50).durations.shape == (50,)
+    whole = voice_path(tmp_path, 50).read_bytes()
+    for damage in (content, whole[:-40]):
+        voice_path(tmp_path, 50).write_bytes(damage)
+        assert load_voice(tmp_path, 50) is None
+    assert load_voice(tmp_path, 100) is None
+
+
 def write_index(folder: Path, *rows: str) -> Path:
     for name in ("a", "b"):
         (folder / name).mkdir(exist_ok=True)
@@ -199,7 +212,9 @@ def test_an_index_without_its_columns_is_told(tmp_path, capsys, columns):
 def fall(_):
     from distributed.scheduler import KilledWorker
 
-    raise KilledWorker("fall", None, 3)  # what Dask makes of a task under which workers died again and again
+    raise KilledWorker(
+        "fall", SimpleNamespace(address="here"), 3
+    )  # what Dask makes of a task under which workers died again and again
 
 
 def test_a_task_that_kills_every_worker_is_told():

@@ -52,7 +52,7 @@ class Risk:
     known: Count
     unknown: Count
     representations: tuple[str, ...] = (EMBEDDING, *REPRESENTATIONS)
-    overlap: Count = 5
+    overlap: Annotated[int, AtLeast(0)] = 5
     runs: Count = 10
 
 
