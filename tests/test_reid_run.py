@@ -288,10 +288,15 @@ def fall_once(job):
     return number**2
 
 
+def ignores_interrupts(_):
+    return signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+
+
 def test_a_killed_worker_costs_nothing_but_time(tmp_path):
     pytest.importorskip("distributed", reason="Dask distributed is not installed")
     with open_workers(workers=2, memory="1GiB") as run:
         assert sorted(run(fall_once, [(tmp_path / "fell", i) for i in range(12)])) == [i**2 for i in range(12)]
+        assert all(run(ignores_interrupts, range(8)))  # of the new worker too
     assert (tmp_path / "fell").exists()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import resource
 from collections.abc import Callable, Iterable, Iterator
@@ -22,8 +23,10 @@ PATIENT = {
     "distributed.comm.timeouts.connect": "10 minutes",
     "distributed.comm.timeouts.tcp": "10 minutes",
     "distributed.scheduler.worker-ttl": None,
+    "distributed.worker.preload": ["tools.studies.interrupts"],
 }
-"""Settings of a local cluster: on a busy machine processes answer late, and one that dies is noticed all the same."""
+"""Settings of a local cluster: on a busy machine processes answer late, and one that dies is noticed all the same;
+Ctrl-C is for this process alone."""
 RETRIES = 2
 """Times a task that failed runs again; tasks of a worker that was killed are given to another besides."""
 
@@ -80,7 +83,11 @@ def open_workers(scheduler: str | None = None, workers: int = 1, memory: str = "
         LocalCluster(workers, threads_per_worker=1, memory_limit=memory, dashboard_address=None) as cluster,
         Client(cluster) as client,
     ):
-        yield Workers(client)
+        try:
+            yield Workers(client)
+        except KeyboardInterrupt:
+            logging.getLogger("distributed").setLevel(logging.CRITICAL)  # its workers end in tracebacks
+            raise
 
 
 @dataclass(frozen=True, slots=True)
