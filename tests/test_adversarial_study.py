@@ -140,8 +140,8 @@ transform = "lowpass-2000"
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("epsilons = [3]", "epsilons = [0.5]", "epsilons must be at least 1"),
-        ("alpha = 1.5", "alpha = 0", "alpha must be positive"),
+        ("epsilons = [3]", "epsilons = [0.5]", r"epsilons\[0\] is 0.5; it must lie between 1"),
+        ("alpha = 1.5", "alpha = 0", "alpha is 0"),
         ("epsilons = [2, 4]", "steps = 3", "steps are for method 'pgd'"),
         ('"quantise-7"', '"lowpass-2000"', "none twice"),
         ('name = "bim"', 'name = "a/b"', "'a/b-2' is not of letters"),
@@ -286,7 +286,7 @@ def test_lists_are_made_from_the_studys_file(tmp_path: Path, capsys: pytest.Capt
     with pytest.raises(StudyError, match=r"0\.wav is a copy of"):
         make_list(index, listing)
     path.write_text(text + LISTS.format(folder=tmp_path, split=split).replace("tests = 1", "tests = 0"))
-    with pytest.raises(StudyError, match="numbers at least 1"):
+    with pytest.raises(StudyError, match="tests is 0; it must be at least 1"):
         read_study(path)
 
 

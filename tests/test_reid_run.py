@@ -12,6 +12,7 @@ import pytest
 from tools.studies.cluster import open_workers
 from tools.studies.errors import StudyError
 from tools.studies.reidentification.__main__ import main
+from tools.studies.reidentification.config import Sweep
 from tools.studies.reidentification.reidentify import PldaOptions
 from tools.studies.reidentification.silence import write_audio
 from tools.studies.reidentification.split import SplitOptions
@@ -156,7 +157,7 @@ def test_a_copy_of_a_known_recording_among_the_unknown_is_found(chosen, tmp_path
         (["-n", "5"], "has 4 overlapping speakers, not 5"),
         (["-s", "100"], "choose 2 to 20"),
         (["-p", "11"], "PLDA rank 11"),
-        (["-pk", "1.5"], "p_known 1.5"),
+        (["-pk", "1.5"], "p_known is 1.5"),
         (["--dimensions", "50"], "50 dimensions; the known embeddings span 10"),
     ],
 )
@@ -171,7 +172,7 @@ def pool(tmp_path_factory):
 
 
 def test_an_interrupted_sweep_goes_on_where_it_was(pool, tmp_path):
-    cells = design("train-2-1", [20, 40], [12], 3)
+    cells = design(Sweep("train-2-1", (20, 40), (12,), 3))
     whole = sweep(cells, 2, Runs(pool, SplitOptions(), FAST, tmp_path / "whole"))
 
     def interrupted(function, jobs):
@@ -191,7 +192,9 @@ def test_an_interrupted_sweep_goes_on_where_it_was(pool, tmp_path):
 
 
 def test_runs_of_a_sweep_differ_and_hold_what_they_should(pool, tmp_path):
-    rows = sweep(design("full-train-1", [20, 40], [12], None), 2, Runs(pool, SplitOptions(), FAST, tmp_path))
+    rows = sweep(
+        design(Sweep("full-train-1", (20, 40), (12,), full_overlap=True)), 2, Runs(pool, SplitOptions(), FAST, tmp_path)
+    )
     assert [row["num_overlap"] for row in rows] == ["12"] * 4
     assert len({row["mindcf_threshold"] for row in rows}) == 4
     assert all(sum(json.loads(row["mindcf_confusion"])[0]) == 12 for row in rows)
@@ -200,7 +203,7 @@ def test_runs_of_a_sweep_differ_and_hold_what_they_should(pool, tmp_path):
 def test_false_acceptances_grow_with_comparisons_and_true_ones_stay(tmp_path):
     pool = synthetic_pool(Population(dimensions=10, rank=6, spread=2.5), 1500, 2, tmp_path)
     options = PldaOptions(plda_rank=6, run_threshold=20, subset=60, th=4.0)
-    rows = sweep(design("test-1", [200], [20, 1000], 20), 3, Runs(pool, SplitOptions(), options, tmp_path))
+    rows = sweep(design(Sweep("test-1", (200,), (20, 1000), 20)), 3, Runs(pool, SplitOptions(), options, tmp_path))
     counts = [json.loads(row["manual_confusion"]) for row in rows]
     few, many = counts[:3], counts[3:]
     assert sum(c[1][0] for c in many) > 10 * sum(c[1][0] for c in few) > 0
@@ -285,10 +288,15 @@ def fall_once(job):
     return number**2
 
 
+def ignores_interrupts(_):
+    return signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+
+
 def test_a_killed_worker_costs_nothing_but_time(tmp_path):
     pytest.importorskip("distributed", reason="Dask distributed is not installed")
     with open_workers(workers=2, memory="1GiB") as run:
         assert sorted(run(fall_once, [(tmp_path / "fell", i) for i in range(12)])) == [i**2 for i in range(12)]
+        assert all(run(ignores_interrupts, range(8)))  # of the new worker too
     assert (tmp_path / "fell").exists()
 
 
@@ -301,10 +309,10 @@ def test_workers_that_cannot_be(tmp_path):
 
 
 def test_measures_without_a_threshold_are_in_the_table(pool, tmp_path):
-    easy = sweep(design("test-1", [30], [12], 6), 2, Runs(pool, SplitOptions(), FAST, tmp_path))
+    easy = sweep(design(Sweep("test-1", (30,), (12,), 6)), 2, Runs(pool, SplitOptions(), FAST, tmp_path))
     assert all(0 <= float(row["trial_eer"]) < 0.2 for row in easy)
     assert all(float(row["identified"]) > 0.5 for row in easy)
-    (none,) = sweep(design("test-1", [30], [12], 0), 1, Runs(pool, SplitOptions(), FAST, tmp_path))
+    (none,) = sweep(design(Sweep("test-1", (30,), (12,), 0)), 1, Runs(pool, SplitOptions(), FAST, tmp_path))
     assert none["trial_eer"] == none["identified"] == ""
 
 

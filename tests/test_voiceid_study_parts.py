@@ -82,7 +82,7 @@ def test_the_documented_study_is_one() -> None:
         ('output = "o"\nsplit = "eval"', "'eval'"),
         ('output = "o"\nsteps = ["table-1"]', "table-1"),
         ('output = "o"\njobs = 0', "jobs is 0"),
-        ('output = "o"\n[people]\ncount = 1', "at least two"),
+        ('output = "o"\n[people]\ncount = 1', "count is 1"),
         ('output = "o"\n[attacks]\nseconds = [3.0, 2.0]', "seconds"),
         ('output = "o"\n[attacks]\nsystems = []', "at least one of systems"),
         ('output = "o"\n[attacks]\nsystems = ["lpc", "lpc"]', "named twice"),

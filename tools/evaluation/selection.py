@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 import random
 import re
 from collections.abc import Iterable
@@ -43,6 +44,7 @@ def _item(folder: Path, row: dict[str, str]) -> Item:
         seconds = float(row.get("seconds") or 0)
     except ValueError:
         seconds = 0.0
+    seconds = seconds if math.isfinite(seconds) else 0.0
     return Item(
         path=folder / row["path"],
         set=row.get("set", ""),

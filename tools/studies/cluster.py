@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import resource
 from collections.abc import Callable, Iterable, Iterator
@@ -22,8 +23,10 @@ PATIENT = {
     "distributed.comm.timeouts.connect": "10 minutes",
     "distributed.comm.timeouts.tcp": "10 minutes",
     "distributed.scheduler.worker-ttl": None,
+    "distributed.worker.preload": ["tools.studies.interrupts"],
 }
-"""Settings of a local cluster: on a busy machine processes answer late, and one that dies is noticed all the same."""
+"""Settings of a local cluster: on a busy machine processes answer late, and one that dies is noticed all the same;
+Ctrl-C is for this process alone."""
 RETRIES = 2
 """Times a task that failed runs again; tasks of a worker that was killed are given to another besides."""
 
@@ -49,7 +52,8 @@ def open_workers(scheduler: str | None = None, workers: int = 1, memory: str = "
     """Workers that apply functions as ``map`` does; results come in the order in which they are ready.
 
     Raises:
-        StudyError: no scheduler at the address, or not at least one worker.
+        StudyError: no scheduler at the address, not at least one worker, a limit of memory that is none, or workers
+            that are killed whenever they try.
         MissingPackageError: Dask distributed is not installed.
     """
     if workers < 1:
@@ -58,23 +62,32 @@ def open_workers(scheduler: str | None = None, workers: int = 1, memory: str = "
         yield Workers()
         return
     try:
-        import dask
+        import dask.utils
         from distributed import Client, LocalCluster
     except ImportError as error:
         raise MissingPackageError("several workers need Dask: pip install 'voiceid[tools]', or --workers 1") from error
     if scheduler is not None:
         try:
-            with Client(scheduler, timeout="10s") as client:
-                yield Workers(client)
-        except OSError as error:
+            client = Client(scheduler, timeout="10s")
+        except (OSError, ValueError) as error:
             raise StudyError(f"no Dask scheduler answers at {scheduler} ({error})") from error
+        with client:
+            yield Workers(client)
         return
+    try:
+        dask.utils.parse_bytes(memory)
+    except ValueError as error:
+        raise StudyError(f"a memory of {memory!r} for each worker; write it as 2GiB (--memory)") from error
     with (
         dask.config.set(PATIENT),
         LocalCluster(workers, threads_per_worker=1, memory_limit=memory, dashboard_address=None) as cluster,
         Client(cluster) as client,
     ):
-        yield Workers(client)
+        try:
+            yield Workers(client)
+        except KeyboardInterrupt:
+            logging.getLogger("distributed").setLevel(logging.CRITICAL)  # its workers end in tracebacks
+            raise
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +114,10 @@ class Workers:
         return map(function, items) if self.client is None else self._submit(function, items)
 
     def _submit(self, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+        from concurrent.futures import CancelledError
+
         from distributed import as_completed
+        from distributed.scheduler import KilledWorker
 
         waiting = iter(items)
         shared = self.client.submit(_itself, function, pure=False)  # unlike scattered data, made again if it is lost
@@ -112,7 +128,16 @@ class Workers:
 
         ready = as_completed(submit(AHEAD * threads))
         for future in ready:
-            yield future.result()
+            try:
+                result = future.result()
+            except KilledWorker as error:
+                raise StudyError(
+                    "workers were killed again and again at one task, perhaps for want of memory; take fewer workers "
+                    "or a higher limit (--memory) and run it again"
+                ) from error
+            except CancelledError as error:
+                raise StudyError("the Dask scheduler was lost; start it and run it again") from error
+            yield result
             future.release()
             for following in submit(1):
                 ready.add(following)

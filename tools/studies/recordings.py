@@ -10,6 +10,8 @@ from pathlib import Path
 from tools.evaluation.trials import same_recording
 from tools.studies.errors import StudyError
 from tools.train.data.corpus import Item
+from voiceid.enrolment.names import check_name
+from voiceid.errors import EnrolmentError
 
 
 def distinct(items: Iterable[Item]) -> list[Item]:
@@ -19,6 +21,19 @@ def distinct(items: Iterable[Item]) -> list[Item]:
         if not any(same_recording(before, item) for before in taken):
             taken.append(item)
     return taken
+
+
+def check_names(speakers: Iterable[str], where: Path) -> None:
+    """Every speaker of the index ``where`` can name files and folders.
+
+    Raises:
+        StudyError: one cannot.
+    """
+    for speaker in speakers:
+        try:
+            check_name(speaker)
+        except EnrolmentError as error:
+            raise StudyError(f"{where}: {error}; rename the speaker in the index") from error
 
 
 def check_owners(items: Iterable[Item], where: Path) -> None:

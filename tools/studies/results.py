@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import soundfile
 
 from tools.studies.errors import StudyError
+from voiceid.audio.files import promised_seconds
 
 CLAIM = "made-with.json"
 """In a folder of results: what they were made with."""
@@ -24,14 +26,32 @@ KEY = "made_from"
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """A temporary path in the same folder that replaces ``path`` when the block ends well."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """A temporary path in the same folder that replaces ``path`` when the block ends well.
+
+    Raises:
+        OSError: with ``path``, or the folder that cannot be made, as its file name.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        yield temporary
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+        try:
+            yield temporary
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror or str(error), str(path)) from error
+
+
+def is_whole(path: Path) -> bool:
+    """Whether all the audio that the file's header promises is there: not of a missing or damaged file."""
+    try:
+        promised = promised_seconds(path)  # libsndfile tells of a WAV file only what is there
+        with soundfile.SoundFile(path) as file:
+            length = len(file.read(dtype="int16"))
+            return 0 < length == file.frames and (promised is None or round(promised * file.samplerate) == length)
+    except (OSError, soundfile.SoundFileError, RuntimeError):
+        return False
 
 
 def write_json(path: Path, content: Any) -> None:
@@ -53,7 +73,7 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
-        raise StudyError(f"{path}: not a readable result file ({error})") from error
+        raise StudyError(f"{path}: not a readable result file ({error}); remove it, and make it anew") from error
 
 
 def claim(folder: Path, description: dict[str, Any]) -> None:

@@ -30,7 +30,7 @@ from tools.studies.adversarial.transforms import fingerprint, load_transform
 from tools.studies.adversarial.trials import Trial, read_trials
 from tools.studies.cluster import Run
 from tools.studies.errors import StudyError
-from tools.studies.results import claim
+from tools.studies.results import claim, is_whole
 from voiceid.errors import AudioError
 from voiceid.models.store import find_model
 
@@ -44,7 +44,7 @@ class Attacker:
 
     def __call__(self, trial: Trial) -> str:
         wanted = {e: attacked_path(self.study, self.attack, e, trial) for e in self.attack.epsilons}
-        if all(path.is_file() for path in wanted.values()):
+        if all(map(is_whole, wanted.values())):
             return ""
         try:
             found = self._deceive(trial)

@@ -6,11 +6,13 @@ import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
+from tools.studies.adversarial.speech import FULL_SCALE, LEAST_SPEECH
 from tools.studies.errors import StudyError
-from tools.studies.study_file import read_toml
+from tools.studies.study_file import AtLeast, Count, Seed, read_toml, refuse_twice
 from voiceid.settings import ModelSettings
+from voiceid.tables import Between
 
 GENUINE = "genuine"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
@@ -24,16 +26,16 @@ class Attack:
 
     name: str
     trials: Path
-    epsilons: tuple[float, ...] = (5.0, 10.0, 15.0, 20.0)
-    alpha: float = 1.0
+    epsilons: tuple[Annotated[float, Between(1, FULL_SCALE)], ...] = (5.0, 10.0, 15.0, 20.0)
+    alpha: Annotated[float, Between(1e-3, FULL_SCALE)] = 1.0
     method: Literal["bim", "pgd"] = "bim"
-    steps: int | None = None
+    steps: Count | None = None
     """Of PGD; BIM, and PGD by default, take ceil(epsilon / alpha)."""
     model: str | None = None
     """The model whose gradient is followed, where it is not the one under attack: a transfer attack."""
     transform: str | None = None
     """The transform that the adversary knows: an adaptive attack."""
-    seed: int = 0
+    seed: Seed = 0
 
     def condition(self, epsilon: float) -> str:
         """The name of this attack at one budget."""
@@ -59,19 +61,19 @@ class Listing:
     """Sets whose adversarial recordings are tried instead."""
     split: Literal["train", "dev", "test"] | None = None
     """Only people of this split of the training corpus."""
-    enrolment: int = 3
+    enrolment: Count = 3
     """Recordings of a template."""
-    tests: int = 2
+    tests: Count = 2
     """Recordings of a speaker that are tried."""
-    impostors: int = 1
+    impostors: Count = 1
     """Other templates that each is tried against."""
     only: Literal["target", "nontarget"] | None = None
     """Leave the other kind of trial out."""
-    limit: int | None = None
+    limit: Count | None = None
     """At most so many target and so many non-target trials."""
-    max_seconds: float | None = None
+    max_seconds: Annotated[float, AtLeast(LEAST_SPEECH)] | None = None
     """No longer recordings."""
-    seed: int = 0
+    seed: Seed = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,22 +108,22 @@ def read_study(path: Path) -> Study:
         raise StudyError(f"{path}: {twice[0]!r} is named twice")
     if not study.transforms or len(set(study.transforms)) < len(study.transforms):
         raise StudyError(f"{path}: transforms {list(study.transforms)}; name at least one, none twice")
+    if study.lists:
+        refuse_twice(tuple(os.path.normpath(one.file) for one in study.lists), f"{path}: lists")
     for one in study.lists:
-        if min(one.enrolment, one.tests, one.impostors, one.limit or 1) < 1 or not one.sets:
-            raise StudyError(f"{path}: list {one.file}: sets must be named, and numbers at least 1")
+        refuse_twice(one.sets, f"{path}: list {one.file}: sets")
     for attack in study.attacks:
         _check(attack, str(path))
     if bad := [rate for rate in study.false_positives if not 0 < rate < 1]:
         raise StudyError(f"{path}: a false positive rate of {bad[0]} does not lie between 0 and 1")
+    refuse_twice(tuple(map(str, study.false_positives)), f"{path}: false_positives")
     return study
 
 
 def _check(attack: Attack, where: str) -> None:
     checks = (
-        (bool(attack.epsilons) and min(attack.epsilons, default=0) >= 1, "epsilons must be at least 1, the last bit"),
-        (attack.alpha > 0, "alpha must be positive"),
+        (bool(attack.epsilons), "name at least one of epsilons"),
         (attack.steps is None or attack.method == "pgd", "steps are for method 'pgd'; BIM takes ceil(epsilon / alpha)"),
-        (attack.steps is None or attack.steps > 0, "steps must be positive"),
     )
     for good, message in checks:
         if not good:

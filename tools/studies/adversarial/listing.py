@@ -11,7 +11,6 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +22,7 @@ from tools.studies.adversarial.config import Listing
 from tools.studies.adversarial.trials import Trial, write_trials
 from tools.studies.errors import StudyError
 from tools.studies.recordings import check_copies, check_owners
+from tools.studies.study_file import options_of
 from tools.train.data.corpus import Item
 
 INDEX = "index.csv"
@@ -108,9 +108,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    options = {field.name: getattr(arguments, field.name) for field in fields(Listing)}
-    lists = {"sets": tuple(arguments.sets), "recorded": tuple(arguments.recorded or ())}
-    make_list(arguments.index, Listing(**(options | lists)))
+    make_list(arguments.index, options_of(Listing, arguments))
     return 0
 
 

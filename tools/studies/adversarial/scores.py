@@ -84,7 +84,13 @@ class Scorer:
     def _snr(self, case: Case, samples: Samples) -> float:
         if case.original == case.recording:
             return float("nan")
-        return snr_db(to_pcm(read_waveform(case.original).samples), to_pcm(samples))
+        original = read_waveform(case.original).samples
+        if len(original) != len(samples):
+            raise StudyError(
+                f"{case.recording}: {len(samples)} samples; its original {case.original} has {len(original)}; remove "
+                "the recording, run 'attack' again"
+            )
+        return snr_db(to_pcm(original), to_pcm(samples))
 
 
 def score_all(study: Study, condition: Condition, run: Run = map) -> Scores:
@@ -100,7 +106,7 @@ def score_all(study: Study, condition: Condition, run: Run = map) -> Scores:
         rows = sorted((row for some in progress for row in some), key=lambda row: str(row[0]))
     except AudioError as error:
         raise StudyError(
-            f"{condition.name}: {error}; run the steps before again, or take it out of the list"
+            f"{condition.name}: {error}; remove it and run the steps before again, or take it out of the list"
         ) from error
     path = study.output / "scores" / f"{condition.name}.csv"
     write_rows(path, (*FIXED, *study.transforms), rows)

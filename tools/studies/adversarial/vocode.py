@@ -20,7 +20,7 @@ from tools.studies.adversarial.config import Study, read_study
 from tools.studies.adversarial.speech import read_utterance, to_pcm, write_pcm
 from tools.studies.adversarial.transforms import fingerprint, load_transform
 from tools.studies.cluster import Run
-from tools.studies.results import claim
+from tools.studies.results import claim, is_whole
 from voiceid.errors import AudioError
 
 
@@ -34,7 +34,7 @@ class Copier:
     def __call__(self, case: Case) -> str:
         path = copy_path(self.folder, case)
         try:
-            if path.is_file() and path.stat().st_mtime >= case.recording.stat().st_mtime:
+            if is_whole(path) and path.stat().st_mtime >= case.recording.stat().st_mtime:
                 return ""
             _, utterance = read_utterance(case.recording)
         except (AudioError, OSError) as error:

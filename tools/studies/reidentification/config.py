@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated
 
 from tools.studies.errors import StudyError
 from tools.studies.reidentification.emitted import EMBEDDING, REPRESENTATIONS
 from tools.studies.reidentification.reidentify import PldaOptions
 from tools.studies.reidentification.synthetic import Population
-from tools.studies.study_file import read_toml
+from tools.studies.study_file import AtLeast, Count, Name, Seed, read_toml, refuse_twice
 from voiceid.settings import ModelSettings
+from voiceid.tables import Between
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +20,8 @@ class Preprocess:
     """As the options of ``preprocess``; ``skip_audio``: the recordings are prepared already."""
 
     skip_audio: bool = False
-    silence_threshold: float = -30.0
-    min_silence: int = 500
+    silence_threshold: Annotated[float, Between(-200, 0)] = -30.0
+    min_silence: Annotated[int, AtLeast(0)] = 500
     remove_all: bool = False
     split: bool = False
 
@@ -28,7 +30,7 @@ class Preprocess:
 class Synthetic:
     """People who do not exist, instead of recordings or embeddings."""
 
-    speakers: int
+    speakers: Count
     population: Population = field(default_factory=Population)
 
 
@@ -37,37 +39,37 @@ class FromCorpus:
     """As the options of ``corpus``: recordings of ``$VOICEID_CORPUS``, laid out in the study's folder."""
 
     sets: tuple[str, ...]
-    per_speaker: int = 10
-    speakers: int | None = None
-    seconds: float | None = None
-    seed: int = 0
+    per_speaker: Count = 10
+    speakers: Count | None = None
+    seconds: Annotated[float, AtLeast(0.1)] | None = None
+    seed: Seed = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Risk:
     """As the options of ``risk``: what sharing each representation of the recordings risks."""
 
-    known: int
-    unknown: int
+    known: Count
+    unknown: Count
     representations: tuple[str, ...] = (EMBEDDING, *REPRESENTATIONS)
-    overlap: int = 5
-    runs: int = 10
+    overlap: Annotated[int, AtLeast(0)] = 5
+    runs: Count = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
     """As the options of ``sweep``: one design."""
 
-    experiment: str
-    known: tuple[int, ...]
-    unknown: tuple[int, ...]
-    overlap: int = 5
+    experiment: Name
+    known: tuple[Count, ...]
+    unknown: tuple[Count, ...]
+    overlap: Annotated[int, AtLeast(0)] = 5
     full_overlap: bool = False
     train_tasks: str = ""
     test_tasks: tuple[str, ...] = ("",)
     within: bool = False
-    runs: int = 50
-    num_files: int = 1
+    runs: Count = 50
+    num_files: Count = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,4 +122,22 @@ def read_study(path: Path) -> Study:
     names = [sweep.experiment for sweep in study.sweeps]
     if (not names and study.risk is None) or len(set(names)) < len(names):
         raise StudyError(f"{path}: sweeps {names}; name at least one (or risk), each with an experiment of its own")
+    for one in study.sweeps:
+        check_sweep(one, str(path))
+    if study.risk is not None:
+        check_representations(study.risk.representations, f"{path}: risk")
     return study
+
+
+def check_sweep(sweep: Sweep, where: str) -> None:
+    """Raises StudyError for a design without sizes or tasks, or with one named twice."""
+    for name in ("known", "unknown", "test_tasks"):
+        refuse_twice(tuple(map(str, getattr(sweep, name))), f"{where}: sweep {sweep.experiment!r}, {name}")
+
+
+def check_representations(names: tuple[str, ...], where: str) -> None:
+    """Raises StudyError for an unknown representation, or one named twice."""
+    known = (EMBEDDING, *REPRESENTATIONS)
+    if unknown := [name for name in names if name not in known]:
+        raise StudyError(f"{where}: no representation {unknown[0]!r}; use some of {', '.join(known)}")
+    refuse_twice(names, f"{where}: representations")

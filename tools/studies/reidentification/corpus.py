@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,28 +11,49 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
+from tools.evaluation.selection import read_rows
 from tools.studies.errors import StudyError
+from tools.studies.recordings import check_names
+from tools.studies.reidentification.config import FromCorpus
 from tools.studies.reidentification.silence import write_audio
-from tools.train.data.corpus import Item, read_index
+from tools.studies.results import is_whole
+from tools.studies.study_file import options_of
+from tools.train.data.corpus import Item
 from voiceid.audio import read_waveform
 from voiceid.types import SAMPLE_RATE
 
 
-def choose(items: list[Item], sets: Sequence[str], per_speaker: int, speakers: int | None, seed: int) -> list[Item]:
-    """Up to ``per_speaker`` seeded recordings of each speaker of ``sets``, or of ``speakers`` seeded ones.
+def corpus_index() -> Path:
+    """The index of ``$VOICEID_CORPUS``.
 
     Raises:
-        StudyError: no bona fide recordings of named speakers in these sets.
+        StudyError: it is not set, or holds none.
+    """
+    index = Path(os.environ.get("VOICEID_CORPUS", "")) / "index.csv"
+    if not index.is_file():
+        raise StudyError(f"{index}: no such index; set VOICEID_CORPUS to the folder of a corpus")
+    return index
+
+
+def choose(index: Path, options: FromCorpus) -> list[Item]:
+    """The recordings that ``options`` ask for, seeded.
+
+    Raises:
+        EvaluationError: no index, or one without the columns of one.
+        StudyError: no bona fide recordings of named speakers in these sets, or of a speaker who can name no folder.
     """
     people: dict[str, list[Item]] = defaultdict(list)
-    for item in items:
-        if item.speaker and item.kind == "bonafide" and item.set in sets:
+    for item in read_rows(index):
+        if item.speaker and item.kind == "bonafide" and item.set in options.sets:
             people[item.speaker].append(item)
     if not people:
-        raise StudyError(f"no bona fide recordings of named speakers in {', '.join(sets)}")
-    rng = np.random.default_rng(seed)
-    names = [str(name) for name in rng.permutation(sorted(people))][:speakers]
-    return [people[name][i] for name in sorted(names) for i in rng.permutation(len(people[name]))[:per_speaker]]
+        raise StudyError(f"{index}: no bona fide recordings of named speakers in {', '.join(options.sets)}")
+    check_names(people, index)
+    rng = np.random.default_rng(options.seed)
+    names = [str(name) for name in rng.permutation(sorted(people))][: options.speakers]
+    return [
+        people[name][i] for name in sorted(names) for i in rng.permutation(len(people[name]))[: options.per_speaker]
+    ]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,18 +67,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def lay_out(items: Sequence[Item], folder: Path, seconds: float | None, *, keep: bool = False) -> None:
-    """Write the first ``seconds`` (None: all) of ``items`` into ``folder``; ``keep``: but not those that are there."""
+    """Write the first ``seconds`` (None: all) of ``items`` into ``folder``; ``keep``: but not those that are there.
+
+    Raises:
+        StudyError: two would have one name.
+    """
     length = None if seconds is None else round(seconds * SAMPLE_RATE)
-    for item in tqdm(items, unit="file", disable=None):
-        path = folder / item.speaker / f"{item.set}-{item.path.stem}.wav"
-        if not (keep and path.exists()):
+    paths: dict[Path, Item] = {}
+    for item in items:
+        path = folder / item.speaker / f"{Path(item.set).name}-{item.path.stem}.wav"
+        if (other := paths.setdefault(path, item)) is not item:
+            raise StudyError(f"{other.path} and {item.path} would both become {path}; rename one, or take it out")
+    for path, item in tqdm(paths.items(), unit="file", disable=None):
+        if not (keep and is_whole(path)):
             write_audio(path, read_waveform(item.path).samples[:length])
 
 
 def run(arguments: argparse.Namespace) -> int:
-    items = choose(
-        read_index(arguments.index), arguments.sets, arguments.per_speaker, arguments.speakers, arguments.seed
-    )
-    lay_out(items, arguments.output_dir, arguments.seconds)
+    options = options_of(FromCorpus, arguments)
+    items = choose(arguments.index, options)
+    lay_out(items, arguments.output_dir, options.seconds)
     print(f"{len(items)} recordings of {len({item.speaker for item in items})} speakers in {arguments.output_dir}")
     return 0

@@ -16,6 +16,7 @@ from tqdm import tqdm
 
 from tools.studies import cluster
 from tools.studies.errors import StudyError
+from tools.studies.reidentification.dataset import read_embedding
 from tools.studies.reidentification.recordings import LONGEST, find_audio
 from tools.studies.reidentification.scan import Apply
 from tools.studies.results import claim, whole_file
@@ -101,7 +102,7 @@ class Embedding:
 
     def __call__(self, name: Path) -> str:
         path, output = self.source / name, (self.target / name).with_suffix(".npy")
-        if output.exists() and path.exists() and output.stat().st_mtime >= path.stat().st_mtime:
+        if self._done(path, output):
             return ""
         try:
             vector = _loaded(self.model)(read_waveform(path, max_seconds=LONGEST))
@@ -112,6 +113,14 @@ class Embedding:
         with whole_file(output) as temporary, temporary.open("wb") as file:
             np.save(file, vector)
         return ""
+
+    @staticmethod
+    def _done(path: Path, output: Path) -> bool:
+        try:
+            read_embedding(output)
+            return output.stat().st_mtime >= path.stat().st_mtime
+        except (OSError, StudyError):
+            return False
 
 
 def embed_all(source: Path, target: Path, names: Sequence[Path], model: Model, apply: Apply = map) -> list[str]:

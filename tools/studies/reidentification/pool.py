@@ -49,11 +49,19 @@ def load_pool(recordings: Sequence[Sequence[Recording]], cache: Path) -> Pool:
 
 
 def keep(recordings: Sequence[Sequence[Recording]], make: Callable[[], Floats], matrix: Path, key: str) -> Pool:
-    """A pool whose ``matrix`` is made where it is not there yet."""
-    if not matrix.exists():
+    """A pool whose ``matrix`` is made where it is not there yet, or not whole."""
+    if not _whole(matrix, sum(map(len, recordings))):
         with whole_file(matrix) as temporary, temporary.open("wb") as file:
             np.save(file, make())
     return Pool(tuple(tuple(part) for part in recordings), matrix, key)
+
+
+def _whole(matrix: Path, rows: int) -> bool:
+    try:
+        found: tuple[int, ...] = np.load(matrix, mmap_mode="r").shape
+    except (OSError, ValueError, EOFError):
+        return False
+    return len(found) == 2 and found[0] == rows
 
 
 def fingerprint(paths: Sequence[Path]) -> str:

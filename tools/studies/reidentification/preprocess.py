@@ -16,7 +16,7 @@ from tools.studies.reidentification import embed
 from tools.studies.reidentification.recordings import LONGEST, find_audio
 from tools.studies.reidentification.scan import Apply
 from tools.studies.reidentification.silence import SilenceOptions, cut, write_audio
-from tools.studies.results import claim
+from tools.studies.results import claim, is_whole
 from voiceid.audio import read_waveform
 from voiceid.errors import AudioError
 from voiceid.types import SAMPLE_RATE, Samples
@@ -95,8 +95,14 @@ class Processing:
         return self.target / ".done" / name.with_name(name.name + ".txt")
 
     def done(self, name: Path) -> bool:
-        marker, source = self.marker(name), self.source / name
-        return marker.exists() and source.exists() and marker.stat().st_mtime >= source.stat().st_mtime
+        """Whether all pieces are there, whole, and newer than the recording."""
+        marker = self.marker(name)
+        try:
+            pieces = int(marker.read_text("utf-8"))
+            newer = marker.stat().st_mtime >= (self.source / name).stat().st_mtime
+        except (OSError, ValueError):
+            return False
+        return newer and all(is_whole(self.output(name, number)) for number in range(pieces))
 
 
 def preprocess(names: Sequence[Path], processing: Processing, apply: Apply = map) -> list[str]:

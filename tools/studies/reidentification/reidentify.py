@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
@@ -24,6 +24,8 @@ from tools.studies.reidentification.thresholds import (
     average_thresholds,
 )
 from tools.studies.results import whole_file, write_json
+from tools.studies.study_file import AtLeast, Count, Probability, Seed, options_of
+from voiceid.tables import Finite
 
 JSON_CELLS = 2_000_000
 """Matrices with more comparisons are written as .npy files beside the JSON, which then names them."""
@@ -33,21 +35,21 @@ JSON_CELLS = 2_000_000
 class PldaOptions:
     """Everything that a run depends on besides its data; names as on the command line."""
 
-    plda_rank: int = RANK
-    iterations: int = ITERATIONS
-    dimensions: int | None = None
+    plda_rank: Count = RANK
+    iterations: Count = ITERATIONS
+    dimensions: Count | None = None
     """Principal components kept before PLDA; all by default."""
     th_func: Literal["eer", "mindcf", "both"] = "both"
-    th: float | None = None
+    th: Annotated[float, Finite()] | None = None
     """A manual threshold instead."""
-    run_threshold: int = 500
-    subset: int = 100
-    c_fa: float = STRICT.c_fa
-    c_miss: float = STRICT.c_miss
-    p_target: float = STRICT.p_target
-    p_known: float = 1.0
-    beta: float = 1.0
-    seed: int = 0
+    run_threshold: Count = 500
+    subset: Annotated[int, AtLeast(2)] = 100
+    c_fa: Annotated[float, AtLeast(0)] = STRICT.c_fa
+    c_miss: Annotated[float, AtLeast(0)] = STRICT.c_miss
+    p_target: Probability = STRICT.p_target
+    p_known: Probability = 1.0
+    beta: Annotated[float, AtLeast(0)] = 1.0
+    seed: Seed = 0
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -233,13 +235,10 @@ def add_plda_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def plda_options(arguments: argparse.Namespace) -> PldaOptions:
-    costs = RELAXED if arguments.relaxed else STRICT
-    names = [name for name in PldaOptions.__dataclass_fields__ if name not in Costs.__dataclass_fields__]
-    chosen = {
-        n: getattr(costs, n) if getattr(arguments, n) is None else getattr(arguments, n)
-        for n in Costs.__dataclass_fields__
-    }
-    return PldaOptions(**{name: getattr(arguments, name) for name in names}, **chosen)
+    """Raises StudyError for an impossible value."""
+    costs = asdict(RELAXED if arguments.relaxed else STRICT)
+    given = {name: value for name, value in vars(arguments).items() if value is not None}
+    return options_of(PldaOptions, argparse.Namespace(**costs | given))
 
 
 def run(arguments: argparse.Namespace) -> int:

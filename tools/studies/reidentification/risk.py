@@ -18,7 +18,7 @@ import numpy as np
 from tools.output import output
 from tools.studies import cluster
 from tools.studies.errors import StudyError
-from tools.studies.reidentification import embed
+from tools.studies.reidentification import config, embed
 from tools.studies.reidentification.counts import Counts
 from tools.studies.reidentification.emitted import EMBEDDING, REPRESENTATIONS, Emitted
 from tools.studies.reidentification.pool import load_pool
@@ -28,6 +28,7 @@ from tools.studies.reidentification.scan import Apply
 from tools.studies.reidentification.split import SplitOptions, find_all
 from tools.studies.reidentification.sweep import Cell, Runs, sweep, write_table
 from tools.studies.results import finite, write_json
+from tools.studies.study_file import options_of
 
 
 def compare(
@@ -108,14 +109,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     options = plda_options(arguments)
-    cell = Cell("", arguments.known, arguments.unknown, arguments.overlap)
+    chosen = options_of(config.Risk, arguments)
+    config.check_representations(chosen.representations, "options")
+    cell = Cell("", chosen.known, chosen.unknown, chosen.overlap)
     with cluster.workers_for(arguments) as workers:
         result = compare(
             arguments.input_dir,
             arguments.output_dir,
-            arguments.representations,
+            chosen.representations,
             cell,
-            arguments.runs,
+            chosen.runs,
             options,
             embed.model_from(arguments),
             workers,

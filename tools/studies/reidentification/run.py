@@ -14,7 +14,7 @@ from typing import Any
 
 from tools.studies import cluster
 from tools.studies.reidentification import config, embed, plot
-from tools.studies.reidentification.corpus import choose, lay_out
+from tools.studies.reidentification.corpus import choose, corpus_index, lay_out
 from tools.studies.reidentification.pool import Pool, load_pool
 from tools.studies.reidentification.preprocess import PreprocessOptions, Processing, preprocess
 from tools.studies.reidentification.recordings import find_audio
@@ -27,7 +27,6 @@ from tools.studies.reidentification.synthetic import synthetic_pool
 from tools.studies.reidentification.tables import averages, correlate, read_runs
 from tools.studies.results import claim, finite, write_json
 from tools.studies.versions import software
-from tools.train.data.corpus import read_index
 
 
 def run_study(study: config.Study, apply: Apply = map) -> dict[str, Any]:
@@ -49,8 +48,7 @@ def run_study(study: config.Study, apply: Apply = map) -> dict[str, Any]:
 def _lay_out(parts: Sequence[config.FromCorpus], folder: Path) -> Path:
     claim(folder, {"corpus": [asdict(one) for one in parts]})
     for one in parts:
-        chosen = choose(read_index(), one.sets, one.per_speaker, one.speakers, one.seed)
-        lay_out(chosen, folder, one.seconds, keep=True)
+        lay_out(choose(corpus_index(), one), folder, one.seconds, keep=True)
     return folder
 
 
@@ -59,18 +57,9 @@ def _sweep(study: config.Study, apply: Apply) -> dict[str, Any]:
     pool, failed = make_pool(study, apply)
     tables = {}
     for one in study.sweeps:
-        cells = design(
-            one.experiment,
-            one.known,
-            one.unknown,
-            None if one.full_overlap else one.overlap,
-            train_tasks=one.train_tasks,
-            test_tasks=one.test_tasks,
-            within=one.within,
-        )
         job = Runs(pool, SplitOptions(files=one.num_files), study.plda, study.output)
         tables[one.experiment] = study.output / f"{one.experiment}.csv"
-        write_table(tables[one.experiment], sweep(cells, one.runs, job, apply))
+        write_table(tables[one.experiment], sweep(design(one), one.runs, job, apply))
     drawn = draw(list(tables.values()), study.output / "figures") if study.plda.prefix in ("both", "mindcf") else []
     return {
         "data": pool.key,

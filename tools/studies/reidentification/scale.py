@@ -23,7 +23,7 @@ from tools.studies.reidentification import peer
 from tools.studies.reidentification.acceptances import People
 from tools.studies.reidentification.plda import Plda
 from tools.studies.reidentification.scan import BLOCK, Trials, scan, score_all
-from tools.studies.reidentification.synthetic import Population, Session
+from tools.studies.reidentification.synthetic import Population, Session, population_of
 from tools.studies.reidentification.thresholds import ThresholdOptions, average_thresholds
 from tools.studies.results import finite, write_json
 from tools.studies.versions import software
@@ -172,9 +172,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    population = Population(arguments.dimension, arguments.rank, arguments.spread, arguments.seed)
+    population = population_of(arguments)
     options = ThresholdOptions(arguments.run_threshold, arguments.subset)
     sizes = (arguments.known, arguments.unknown, arguments.overlap)
+    if min(arguments.known, arguments.unknown, arguments.block, *(arguments.compare or ())) < 1:
+        raise StudyError("known and unknown speakers, --block and the numbers of --compare must be at least 1")
     meter, made_with = Meter(), software()
     with cluster.workers_for(arguments) as workers:
         result = measure(population, sizes, options, workers, block=arguments.block, precision=arguments.precision)

@@ -261,6 +261,11 @@ def plan(arguments: argparse.Namespace) -> tuple[list[str], list[Sizes], SplitOp
         raise StudyError(f"test data {unknown[0]!r} is not among the data sets (-d)")
     of_test = dict(zip(tests, zip(arguments.num_test_speakers, arguments.num_overlap, strict=True), strict=True))
     sizes = [Sizes(x, *of_test.get(d, (0, 0))) for d, x in zip(data_types, arguments.num_train_speakers, strict=True)]
+    if min(arguments.num_files, arguments.runs) < 1 or arguments.seed < 0:
+        raise StudyError(
+            f"{arguments.num_files} files (-f), {arguments.runs} runs, seed {arguments.seed}; "
+            "files and runs must be at least 1, a seed at least 0"
+        )
     options = SplitOptions(
         videos=tuple(arguments.vox_total),
         files=arguments.num_files,

@@ -15,7 +15,7 @@ import numpy as np
 from tqdm import tqdm
 
 from tools.studies import cluster
-from tools.studies.errors import StudyError
+from tools.studies.reidentification.config import Sweep, Synthetic, check_sweep
 from tools.studies.reidentification.experiments import cell
 from tools.studies.reidentification.pool import Pool, load_pool
 from tools.studies.reidentification.reidentify import (
@@ -28,10 +28,11 @@ from tools.studies.reidentification.reidentify import (
 )
 from tools.studies.reidentification.scan import Apply, score_all
 from tools.studies.reidentification.split import Sizes, SplitOptions, find_all, split
-from tools.studies.reidentification.synthetic import Population, synthetic_pool
+from tools.studies.reidentification.synthetic import Population, population_of, synthetic_pool
 from tools.studies.reidentification.tasks import TaskFilter, Tasks
 from tools.studies.reidentification.thresholds import equal_error
-from tools.studies.results import read_json, write_json, write_rows
+from tools.studies.results import kept, write_rows
+from tools.studies.study_file import options_of
 
 MEASURES = ("fp_rate", "precision", "recall", "mcc", "fscore", "accuracy")
 FIXED = (
@@ -62,25 +63,23 @@ class Cell:
         return Tasks(TaskFilter(self.train_tasks), test, test)
 
 
-def design(
-    experiment: str,
-    known: Sequence[int],
-    unknown: Sequence[int],
-    overlap: int | None,
-    *,
-    train_tasks: str = "",
-    test_tasks: Sequence[str] = ("",),
-    within: bool = False,
-) -> list[Cell]:
-    """Every known with every unknown size and task. ``overlap`` None: all unknown speakers are known.
+def design(chosen: Sweep) -> list[Cell]:
+    """Every known with every unknown size and task.
 
     Tasks are patterns joined by commas; with ``within`` the known speakers' task is that of the unknown.
     """
     return [
-        Cell(experiment, k, u, u if overlap is None else overlap, _patterns(t if within else train_tasks), _patterns(t))
-        for k in known
-        for u in unknown
-        for t in test_tasks
+        Cell(
+            chosen.experiment,
+            known,
+            unknown,
+            unknown if chosen.full_overlap else chosen.overlap,
+            _patterns(task if chosen.within else chosen.train_tasks),
+            _patterns(task),
+        )
+        for known in chosen.known
+        for unknown in chosen.unknown
+        for task in chosen.test_tasks
     ]
 
 
@@ -100,18 +99,21 @@ class Runs:
     def __call__(self, job: tuple[Cell, int]) -> dict[str, str]:
         cell_, number = job
         path = self.path(cell_, number)
-        if path.exists():
-            kept: dict[str, str] = read_json(path)["row"]
-            return kept
+
+        def make() -> dict[str, Any]:
+            return {"cell": asdict(cell_), "run": number, "row": self._row(cell_, number)}
+
+        row: dict[str, str] = kept(path, path.stem, make)["row"]
+        return row
+
+    def _row(self, cell_: Cell, number: int) -> dict[str, str]:
         seeds = np.random.SeedSequence([self.options.seed, number, _number(cell_)]).generate_state(2)
         options = replace(self.options, seed=int(seeds[1]))
         chosen = replace(self.split, seed=int(seeds[0]), tasks=cell_.tasks())
         sizes = Sizes(cell_.known, cell_.unknown, cell_.overlap)
         rows = split([(list(self.pool.recordings[0]), sizes)], chosen)
         risk = reidentify(self.pool.dataset(rows), options)
-        row = row_of(cell_, number, risk, options, self.pool.recordings[0][0].data_type)
-        write_json(path, {"cell": asdict(cell_), "run": number, "row": row})
-        return row
+        return row_of(cell_, number, risk, options, self.pool.recordings[0][0].data_type)
 
     def path(self, cell_: Cell, number: int) -> Path:
         content = json.dumps(
@@ -196,27 +198,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    if arguments.runs < 1:
-        raise StudyError(f"{arguments.runs} runs; at least one is needed (--runs)")
-    folder = arguments.output_dir
-    if arguments.synthetic:
-        population = Population(arguments.dimension, arguments.rank, arguments.spread, arguments.seed)
-        pool = synthetic_pool(population, arguments.synthetic, SYNTHETIC_SESSIONS, folder / "cache")
+    chosen, options, folder = options_of(Sweep, arguments), plda_options(arguments), arguments.output_dir
+    check_sweep(chosen, "options")
+    if arguments.synthetic is not None:
+        of = options_of(Synthetic, argparse.Namespace(speakers=arguments.synthetic))
+        pool = synthetic_pool(population_of(arguments), of.speakers, SYNTHETIC_SESSIONS, folder / "cache")
     else:
         pool = load_pool(find_all([arguments.input_dir], [arguments.data], arguments.dataset), folder / "cache")
-    cells = design(
-        arguments.experiment,
-        arguments.known,
-        arguments.unknown,
-        None if arguments.full_overlap else arguments.overlap,
-        train_tasks=arguments.train_tasks,
-        test_tasks=arguments.test_tasks,
-        within=arguments.within,
-    )
-    job = Runs(pool, SplitOptions(files=arguments.num_files), plda_options(arguments), folder)
+    job = Runs(pool, SplitOptions(files=chosen.num_files), options, folder)
     with cluster.workers_for(arguments) as workers:
-        rows = sweep(cells, arguments.runs, job, workers)
-    path = folder / f"{arguments.experiment}.csv"
+        rows = sweep(design(chosen), chosen.runs, job, workers)
+    path = folder / f"{chosen.experiment}.csv"
     write_table(path, rows)
     print(path)
     return 0

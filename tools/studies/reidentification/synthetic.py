@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import argparse
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tools.studies.errors import StudyError
 from tools.studies.reidentification.layouts import Recording
 from tools.studies.reidentification.plda import Floats
 from tools.studies.reidentification.pool import Pool, keep
+from tools.studies.study_file import AtLeast, Count, Positive, Seed, options_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,10 +23,14 @@ class Population:
     of it; recordings of one differ in all directions by a standard deviation of 1. The defaults make people hard to
     tell apart, so that both kinds of error occur at the strict threshold."""
 
-    dimensions: int = 192
-    rank: int = 100
-    spread: float = 1.0
-    seed: int = 0
+    dimensions: Annotated[int, AtLeast(2)] = 192
+    rank: Count = 100
+    spread: Positive = 1.0
+    seed: Seed = 0
+
+    def __post_init__(self) -> None:
+        if self.rank > self.dimensions:
+            raise StudyError(f"people who differ in {self.rank} of {self.dimensions} directions; lower the rank")
 
     def loadings(self) -> Floats:
         """F (dimensions, rank): the covariance between speakers is F F', that within them the identity."""
@@ -49,6 +57,15 @@ class Population:
         ]
         start = first % CHUNK
         return voices + np.concatenate(noise)[start : start + count]
+
+
+def population_of(arguments: argparse.Namespace) -> Population:
+    """By ``--dimension``, ``--rank``, ``--spread`` and ``--seed``.
+
+    Raises:
+        StudyError: an impossible value.
+    """
+    return options_of(Population, argparse.Namespace(**vars(arguments) | {"dimensions": arguments.dimension}))
 
 
 CHUNK = 1024

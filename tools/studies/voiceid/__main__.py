@@ -7,20 +7,19 @@ where it was.
 from __future__ import annotations
 
 import argparse
-import sys
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
-from tools.evaluation.options import EvaluationError
+from tools.studies.commands import status_of
+from tools.studies.errors import StudyError
 from tools.studies.voiceid import config, report
-from voiceid.errors import VoiceIdError
 
 RUN = "run"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Exit status 0: done; 2: cannot be done, for the reason printed."""
+    """Exit status 0: done; 2: cannot be done, for the reason printed; 130: interrupted."""
     parser = argparse.ArgumentParser(
         prog="voiceid-study", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -34,24 +33,20 @@ def main(arguments: list[str] | None = None) -> int:
     for command in commands.choices.values():
         command.add_argument("study", type=Path, help="TOML file, see docs/studies/voiceid.md")
     parsed = parser.parse_args(arguments)
+    return status_of(f"voiceid-study {parsed.step}", lambda: _run(parsed.step, parsed.study))
+
+
+def _run(asked: str, path: Path) -> int:
+    study = config.read_study(path)
     try:
-        study = config.read_study(parsed.study)
-        results = {name: _show(name, study) for name in _steps(parsed.step, study)}
-        if parsed.step == RUN:
+        results = {name: _show(name, study) for name in _steps(asked, study)}
+        if asked == RUN:
             print(f"{report.write(study, results)} written")
-    except (VoiceIdError, EvaluationError) as error:
-        print(f"voiceid-study {parsed.step}: {error}", file=sys.stderr)
-        return 2
-    except ImportError as error:
-        print(f"voiceid-study {parsed.step}: {error}; install it with: pip install 'voiceid[train]'", file=sys.stderr)
-        return 2
-    except BrokenProcessPool:
-        print(
-            f"voiceid-study {parsed.step}: a worker was killed, perhaps for want of memory; run the same command "
-            "again: what is done is kept (fewer jobs need less memory)",
-            file=sys.stderr,
-        )
-        return 2
+    except BrokenProcessPool as error:
+        raise StudyError(
+            "a worker was killed, perhaps for want of memory; run the same command again: what is done is kept (fewer "
+            "jobs need less memory)"
+        ) from error
     return 0
 
 

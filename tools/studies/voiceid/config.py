@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from tools.studies.errors import StudyError
-from tools.studies.study_file import read_toml
+from tools.studies.study_file import AtLeast, Count, Name, Positive, Seed, read_toml, refuse_twice
 from voiceid.settings import ModelSettings, Settings
+from voiceid.tables import Named
 
 DEFAULT_INDEX = "index.csv"
 STEPS = ("generate", "score", "success", "transform", "authentication", "fusion", "utility", "cost")
@@ -20,13 +21,13 @@ STEPS = ("generate", "score", "success", "transform", "authentication", "fusion"
 class People:
     """Who takes part, and what their recordings are for; no recording has two uses."""
 
-    count: int = 20
+    count: Annotated[int, AtLeast(2)] = 20
     """Those with the most speech come first."""
-    enrolment: int = 5
+    enrolment: Count = 5
     """Recordings that each is enrolled from."""
-    genuine: int = 10
+    genuine: Count = 10
     """Recordings that each is verified with."""
-    stolen_seconds: float = 120.0
+    stolen_seconds: Positive = 120.0
     """Speech of each that the attacker has."""
 
 
@@ -35,7 +36,7 @@ class Program:
     """Any synthesizer with a command line: ``{text}``, ``{reference}`` (a stolen recording) and ``{output}`` (a WAV
     file) are filled in."""
 
-    name: str
+    name: Name
     command: tuple[str, ...]
     kind: Literal["tts", "vc", "vocoder"] = "tts"
     """Speaks the text, converts to the reference's voice, or copies the reference."""
@@ -55,15 +56,15 @@ class Attacks:
         "kokoro-converted",
     )
     programs: tuple[Program, ...] = ()
-    full: int = 6000
-    partial: int = 2880
-    replay: int = 1000
+    full: Annotated[int, AtLeast(0)] = 6000
+    partial: Annotated[int, AtLeast(0)] = 2880
+    replay: Annotated[int, AtLeast(0)] = 1000
     """Stolen recordings that are played as they are."""
     played: bool = True
     """Also play every spoofed clip through a simulated loudspeaker, room and microphone."""
     seconds: tuple[float, ...] = (2.0, 6.0)
     """Least and greatest length of a command that is cut from a recording."""
-    commands: tuple[str, ...] = ()
+    commands: tuple[Annotated[str, Named()], ...] = ()
     """What synthesizers say; by default commands to a voice assistant."""
 
 
@@ -80,15 +81,15 @@ class Transforms:
         "units-100",
         "kokoro",
     )
-    utterances: int = 30
+    utterances: Count = 30
     """Recordings of each person that are transformed."""
-    max_seconds: float = 10.0
+    max_seconds: Positive = 10.0
     """Longer recordings are not transformed."""
-    enrolments: int = 36
+    enrolments: Count = 36
     """Times that each person is enrolled, each time from other recordings."""
     identities: tuple[str, ...] = ()
     """Identity cards to authenticate with; by default that of the agent."""
-    unit_seconds: float = 900.0
+    unit_seconds: Positive = 900.0
     """Speech of people outside the study from which the voice of units is learnt."""
 
 
@@ -96,8 +97,8 @@ class Transforms:
 class Fusion:
     """Trials, and score combinations by the paper's protocol."""
 
-    combinations: int = 117_000
-    strangers: int = 3
+    combinations: Annotated[int, AtLeast(40)] = 117_000
+    strangers: Count = 3
     """Templates of others that every clip is tried on, besides the one it is aimed at."""
 
 
@@ -106,7 +107,7 @@ class Utility:
     """Word error rates of recognisers."""
 
     recognisers: tuple[str, ...] = ("whisper-tiny.en", "pocketsphinx")
-    utterances: int = 20
+    utterances: Count = 20
     """Recordings of each person that are transcribed, of those that are transformed."""
 
 
@@ -125,12 +126,12 @@ class Study:
     index: Path | None = None
     sets: tuple[str, ...] = ()
     """Only people of these sets take part."""
-    split: str | None = None
+    split: Literal["train", "dev", "test"] | None = None
     """Only people of this split of the training corpus take part (train, dev, test)."""
     steps: tuple[str, ...] = STEPS
     """What ``run`` does; what is left out is left out of the report."""
-    seed: int = 0
-    jobs: int = 1
+    seed: Seed = 0
+    jobs: Count = 1
     cache: bool = True
     """Remember what judges said of audio, over studies."""
     models: ModelSettings = field(default_factory=ModelSettings)
@@ -184,28 +185,19 @@ def read_study(path: Path) -> Study:
 
 
 def _check(study: Study, where: str) -> None:
-    people, attacks, transforms = study.people, study.attacks, study.transforms
+    attacks = study.attacks
     checks = (
-        (study.split in (None, "train", "dev", "test"), f"split is {study.split!r}; use train, dev or test"),
         (set(study.steps) <= set(STEPS), f"steps are {list(study.steps)}; use some of {', '.join(STEPS)}"),
-        (study.jobs >= 1, f"jobs is {study.jobs}; at least one must work"),
-        (people.count >= 2, f"people: count is {people.count}; at least two are needed"),
-        (min(people.enrolment, people.genuine) >= 1, "people: enrolment and genuine must be at least 1"),
-        (people.stolen_seconds > 0, f"people: stolen_seconds is {people.stolen_seconds}; the attacker needs some"),
-        (min(attacks.full, attacks.partial, attacks.replay) >= 0, "attacks: numbers of clips cannot be negative"),
         (bool(attacks.systems or attacks.programs), "attacks: name at least one of systems and programs"),
         (
             len(attacks.seconds) == 2 and 1.0 <= attacks.seconds[0] <= attacks.seconds[1],
             f"attacks: seconds is {list(attacks.seconds)}; name the least, from 1 s on, and the greatest length",
         ),
-        (study.fusion.strangers >= 1, "fusion: strangers must be at least 1"),
-        (min(transforms.utterances, transforms.enrolments) >= 1, "transforms: numbers must be at least 1"),
-        (study.fusion.combinations >= 40, "fusion: combinations must be at least 40"),
-        (study.utility.utterances >= 1, "utility: utterances must be at least 1"),
     )
     for good, message in checks:
         if not good:
             raise StudyError(f"{where}: {message}")
-    names = [*attacks.systems, *(program.name for program in attacks.programs)]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise StudyError(f"{where}: attacks: {twice[0]!r} is named twice")
+    refuse_twice((*attacks.systems, *(program.name for program in attacks.programs)), f"{where}: attacks")
+    refuse_twice(study.transforms.names, f"{where}: transforms: names")
+    refuse_twice(study.transforms.identities or ("the agent's",), f"{where}: transforms: identities")
+    refuse_twice(study.utility.recognisers, f"{where}: utility: recognisers")

@@ -23,7 +23,7 @@ from tools.evaluation.deciding import splice
 from tools.evaluation.parallel import Account, each
 from tools.evaluation.selection import read_rows, system
 from tools.studies.errors import StudyError
-from tools.studies.results import digest, whole_file, write_json
+from tools.studies.results import digest, is_whole, whole_file, write_json
 from tools.studies.voiceid.config import Attacks, Study
 from tools.studies.voiceid.errors import refuse_failures
 from tools.studies.voiceid.people import Cast, Person, choose, seconds
@@ -54,7 +54,7 @@ class Making:
         bank = cache(lambda: load_bank(read_rows(self.data), "test"))
 
         def make(recipe: Recipe) -> tuple[float, str]:
-            if not recipe.path.exists():
+            if not is_whole(recipe.path):
                 random = np.random.default_rng([self.seed, zlib.crc32(f"{recipe.set}/{recipe.path.name}".encode())])
                 write(recipe.path, self._clip(recipe, systems, bank, random))
             with soundfile.SoundFile(recipe.path) as file:

@@ -12,11 +12,9 @@ import soundfile
 from tools.evaluation.selection import read_rows
 from tools.evaluation.trials import enrolment_order
 from tools.studies.errors import StudyError
-from tools.studies.recordings import check_copies, check_owners, distinct
+from tools.studies.recordings import check_copies, check_names, check_owners, distinct
 from tools.studies.voiceid.config import Study
 from tools.train.data.corpus import Item
-from voiceid.enrolment.names import check_name
-from voiceid.errors import EnrolmentError
 
 SHORTEST = 2.0
 """Seconds of a recording that is used at all."""
@@ -54,8 +52,9 @@ def choose(study: Study) -> Cast:
     check_owners(rows, study.data)
     speakers: dict[str, list[Item]] = defaultdict(list)
     for row in rows:
-        if (not study.sets or row.set in study.sets) and study.split in (None, row.split) and _fits(row):
+        if (not study.sets or row.set in study.sets) and study.split in (None, row.split) and seconds(row) >= SHORTEST:
             speakers[row.speaker].append(row)
+    check_names(speakers, study.data)
     most_first = sorted(speakers.values(), key=lambda own: (-sum(map(seconds, own)), own[0].speaker))
     complete = (person for own in most_first if (person := _person(own, study)) is not None)
     people = list(islice(complete, study.people.count))
@@ -77,14 +76,6 @@ def seconds(item: Item) -> float:
         return float(soundfile.info(item.path).duration)
     except (OSError, soundfile.LibsndfileError):
         return 0.0
-
-
-def _fits(row: Item) -> bool:
-    try:
-        check_name(row.speaker)
-    except EnrolmentError as error:
-        raise StudyError(f"{row.path}: {error}; rename the speaker in the index") from error
-    return seconds(row) >= SHORTEST
 
 
 def _person(own: Sequence[Item], study: Study) -> Person | None:

@@ -6,6 +6,7 @@ OUTPUT/transformed/index.csv lists them in the corpus's format. Recordings that 
 from __future__ import annotations
 
 import random
+import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +22,7 @@ from tools.evaluation.parallel import Account, each
 from tools.evaluation.selection import read_rows
 from tools.studies.errors import StudyError
 from tools.studies.profiles import PROFILES
-from tools.studies.results import digest, whole_file, write_json
+from tools.studies.results import digest, is_whole, whole_file, write_json
 from tools.studies.voiceid.config import Study
 from tools.studies.voiceid.errors import refuse_failures
 from tools.studies.voiceid.generate import claim, write, write_index
@@ -68,7 +69,7 @@ class Transforming:
         transforms = cache(lambda name: load_transform(name, self.load_units))
 
         def work(job: Job) -> float:
-            if not job.path.exists():
+            if not is_whole(job.path):
                 generator = np.random.default_rng([self.seed, zlib.crc32(f"{job.name}/{job.path.name}".encode())])
                 samples = read_waveform(job.source.path).samples
                 write(job.path, Simulated(transforms(job.name)(samples, job.source.text, generator), ""))
@@ -77,8 +78,9 @@ class Transforming:
         return work
 
     def load_units(self, codebook: int) -> tuple[Tokenizer, UnitVoice]:
-        with np.load(voice_path(self.voices, codebook), allow_pickle=False) as file:
-            voice = UnitVoice(codebook, file["weights"], file["bias"], file["durations"])
+        voice = load_voice(self.voices, codebook)
+        if voice is None:
+            raise StudyError(f"{voice_path(self.voices, codebook)}: lost or damaged; run 'transform' again")
         return Tokenizer(find_model(self.units, "units")), voice
 
 
@@ -96,10 +98,11 @@ def step(study: Study) -> dict[str, Any]:
     claim(folder, digest(str(study.data), study.seed, units, unit_seconds, [person.name for person in cast.people]))
     transforming = Transforming(study.models.units, folder, study.seed)
     for codebook in sorted({PROFILES[name].codebook for name in names if name in PROFILES}):
-        if not voice_path(folder, codebook).exists():
+        if load_voice(folder, codebook) is None:
             _learn(study, cast, codebook, voice_path(folder, codebook))
     account = Account()
     sources = [item for person in cast.people for item in tried(person, study)]
+    _refuse_same_names(sources)
     jobs = [Job(folder / name / _file_name(item), name, item) for name in names for item in sources]
     done = each(transforming, jobs, jobs=study.jobs, account=account, label="transform")
     refuse_failures(account)
@@ -123,6 +126,15 @@ def tried(person: Person, study: Study) -> Sequence[Item]:
 def voice_path(folder: Path, codebook: int) -> Path:
     """Where the voice of a codebook is kept."""
     return folder / f"unit-voice-{codebook}.npz"
+
+
+def load_voice(folder: Path, codebook: int) -> UnitVoice | None:
+    """The voice of a codebook; None where it is missing or damaged."""
+    try:
+        with np.load(voice_path(folder, codebook), allow_pickle=False) as file:
+            return UnitVoice(codebook, file["weights"], file["bias"], file["durations"])
+    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile):
+        return None
 
 
 def _learn(study: Study, cast: Cast, codebook: int, path: Path) -> None:
@@ -155,6 +167,14 @@ def _background(items: Sequence[Item], wanted: float, seed: int) -> Iterator[Sam
         if len(samples) >= SAMPLE_RATE:
             heard += len(samples) / SAMPLE_RATE
             yield samples
+
+
+def _refuse_same_names(items: Sequence[Item]) -> None:
+    """Raises StudyError where the transformed file of one recording would pass for another's."""
+    taken: dict[str, Item] = {}
+    for item in items:
+        if (other := taken.setdefault(_file_name(item), item)) is not item:
+            raise StudyError(f"{other.path} and {item.path} would both become {_file_name(item)}; rename one")
 
 
 def _file_name(item: Item) -> str:

@@ -57,7 +57,8 @@ class Transcribing:
             path = self.folder / f"{item.set}-{item.path.stem}-{zlib.crc32(samples.tobytes()):08x}.json"
             try:
                 found = json.loads(path.read_text("utf-8"))
-            except (OSError, ValueError):
+                found = {"text": str(found["text"]), "cpu": float(found["cpu"])}
+            except (OSError, ValueError, KeyError, TypeError):
                 start = time.process_time()
                 text = recognise(samples)
                 found = {"text": text, "cpu": time.process_time() - start}
