@@ -89,7 +89,7 @@ class Enrolling:
             "user": user.name,
             "utterance_count": user.utterance_count,
             "net_speech": user.net_speech,
-            "model_name": judges.identity.card.name,
+            "model_name": user.model_name,
             "changed": False,
             "ended_credentials": [],
             "similar": [],

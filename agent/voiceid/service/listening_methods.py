@@ -125,8 +125,8 @@ LISTENING: tuple[Method, ...] = (
                 "changed",
                 Kind.BOOLEAN,
                 "false where `renew` without `again` found a template for the identity model in use, and scores by "
-                "the detectors in use: nothing was listened to, judged or stored then, and the rest tells of what is "
-                "there",
+                "the detectors in use: nothing was listened to, judged or stored then, and the rest is that of the "
+                "enrolment, as in users.show",
             ),
             Field("ended_credentials", Kind.OBJECTS, "credentials that this ended, as in credentials.list"),
             Field(
