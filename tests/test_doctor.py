@@ -47,8 +47,9 @@ def test_no_vault_yet_is_fine(tmp_path: Path) -> None:
 
 def test_a_vault_open_to_others_fails_with_the_command_to_run(vault: Path) -> None:
     vault.chmod(0o755)
-    check = find(run_checks(None, vault), "vault")
-    assert check.status is Status.FAIL and "0755" in check.detail and check.advice == f"chmod 700 {vault}"
+    for _ in range(2):  # which does not mend it in passing, as a daemon refuses such a vault
+        check = find(run_checks(None, vault), "vault")
+        assert check.status is Status.FAIL and "0755" in check.detail and check.advice == f"chmod 700 {vault}"
 
 
 @pytest.mark.parametrize("place", ["/dev/null", "/dev/null/vault"])

@@ -262,6 +262,8 @@ def _records(folder: Path, key: Path, models: ModelSettings) -> Check:
 
     if not Vault.exists(folder):
         return Check("records", Status.OK, "none yet")
+    if folder.stat().st_mode & 0o077:  # opening it would take that sign of a leak away
+        return Check("records", Status.WARN, "not looked at while others have access", "see 'vault' above")
     try:
         vault = Vault.open(folder, load_device_key(key))
         users, problems = vault.list_users(), vault.problems()
