@@ -72,12 +72,13 @@ def test_check_looks_at_the_recording_that_takes_the_microphones_place(tmp_path:
     [
         ("[paths]\nvault = '/dev/null'\n", "[paths] vault: /dev/null: is no folder"),
         ("[paths]\nvault = '/dev/null/voices'\n", "cannot be made, since /dev/null is no folder"),
+        ("[paths]\nvault = 'voices'\n", "[paths] vault: voices: would lie wherever voiceid is started"),
         ("[paths]\ndevice_key = '/dev'\n", "[paths] device_key: /dev: is no file"),
         ("[service]\nsocket = '/dev/null'\n", "[service] socket: /dev/null: is no socket"),
         ("[service]\nmetrics_file = '/dev/null/m.prom'\n", "[service] metrics_file: /dev/null/m.prom: cannot be made"),
     ],
 )
-def test_check_refuses_paths_where_something_else_lies(tmp_path: Path, text: str, problem: str) -> None:
+def test_check_refuses_paths_that_cannot_be_meant(tmp_path: Path, text: str, problem: str) -> None:
     config = tmp_path / "config.toml"
     config.write_text(text)
     ran = voiceid("config", "check", "--config", config, "--json")

@@ -24,7 +24,11 @@ def misplaced(settings: Settings) -> Iterator[str]:
         ("[service] metrics_file", service.metrics_file, FILE),
     ]
     for key, path, kind in named:
-        if path is not None and (problem := problem_of(path, kind)):
+        if path is None:
+            continue
+        if not path.is_absolute():
+            yield f"{key}: {path}: would lie wherever voiceid is started; begin it with / or ~/"
+        elif problem := problem_of(path, kind):
             yield f"{key}: {problem}"
 
 
