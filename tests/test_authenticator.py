@@ -31,6 +31,15 @@ def public_key(registered):
     return registered.credential.public_key
 
 
+@pytest.mark.parametrize("kind", ["credential", "counter"])
+def test_a_credential_that_cannot_be_read_is_not_called_missing(ada, kind):
+    (record,) = ada.vault.folder.glob(f"users/*/{kind}-*")
+    record.write_bytes(record.read_bytes()[:-1])
+    with pytest.raises(CredentialError, match=r"1 of this user cannot be read \('voiceid credentials list") as caught:
+        ada.authenticator.check_credential("Ada", rp_id=RP)
+    assert "register one first" not in str(caught.value)
+
+
 def test_a_registration_says_what_webauthn_asks_for(ada):
     response = RegistrationResponse.from_dict(json.loads(json.dumps(ada.registered.response)))
     attestation = response.response.attestation_object

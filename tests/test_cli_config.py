@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+import time
 import tomllib
 from dataclasses import MISSING, fields
 from pathlib import Path
@@ -64,6 +65,44 @@ def test_check_looks_at_the_recording_that_takes_the_microphones_place(tmp_path:
     config.write_text(f"[activation]\n{text}")
     ran = voiceid("config", "check", "--config", config, "--json")
     assert ran.code is ExitCode.SETTINGS and problem in ran.error["message"]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("[paths]\nvault = '/dev/null'\n", "[paths] vault: /dev/null: is no folder"),
+        ("[paths]\nvault = '/dev/null/voices'\n", "cannot be made, since /dev/null is no folder"),
+        ("[paths]\nvault = 'voices'\n", "[paths] vault: voices: would lie wherever voiceid is started"),
+        ("[paths]\ndevice_key = '/dev'\n", "[paths] device_key: /dev: is no file"),
+        ("[service]\nsocket = '/dev/null'\n", "[service] socket: /dev/null: is no socket"),
+        ("[service]\nmetrics_file = '/dev/null/m.prom'\n", "[service] metrics_file: /dev/null/m.prom: cannot be made"),
+    ],
+)
+def test_check_refuses_paths_that_cannot_be_meant(tmp_path: Path, text: str, problem: str) -> None:
+    config = tmp_path / "config.toml"
+    config.write_text(text)
+    ran = voiceid("config", "check", "--config", config, "--json")
+    assert ran.code is ExitCode.SETTINGS and problem in ran.error["message"] and str(config) in ran.error["message"]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("".join(f"a.b{number}.c = 1\n" for number in range(50_000)), "larger than 65536 bytes"),
+        ("a." * 5_000 + "b = 1\n", "line 1 has over 100 dots"),
+        ('\n{ "a b" = { ' + '"a b".' * 5_000 + "b = 1 } }\n", "line 2 has over 100 dots"),
+        ("a = " + "[" * 20_000, "nested too deeply"),
+    ],
+)
+def test_a_configuration_that_would_take_forever_to_read_is_refused_at_once(
+    tmp_path: Path, text: str, problem: str
+) -> None:
+    config = tmp_path / "config.toml"
+    config.write_text(text)
+    began = time.monotonic()
+    with pytest.raises(SettingsError, match=problem):
+        load_settings(config)
+    assert time.monotonic() - began < 5
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,7 @@ def _phrases(count: int, each: str) -> str:
         (_phrases(40, "<p{0}>"), "nest deeper than 20"),
         ("a = " + "[" * 5000, "no TOML"),
         ("a = 9" + "9" * 5000, "no TOML"),
-        ("a." * 20_000 + "b = 1", "a key of over 20 parts"),
+        ("a." * 20_000 + "b = 1", "over 100 dots"),
         (DOORS.replace("front =", r'"\u001b[2J" ='), "cannot be printed"),
     ],
 )

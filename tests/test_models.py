@@ -164,6 +164,22 @@ def test_a_card_that_is_not_a_json_object_is_refused(card: Path, content: bytes)
         read_card(card)
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('"version": ', '"version": "0", "version": '),
+        ('"balanced": {', '"balanced": {"value": -9.0, "operating_point": "none"}, "balanced": {'),
+        ('"value": ', '"value": -9.0, "value": '),
+    ],
+)
+def test_a_key_that_a_card_has_twice_is_refused_and_named(card: Path, before: str, after: str) -> None:
+    text = card.read_text("utf-8")
+    assert before in text
+    card.write_text(text.replace(before, after, 1), "utf-8")
+    with pytest.raises(ModelError, match=f"key '{before.split(chr(34))[1]}' appears twice"):
+        read_card(card)
+
+
 def test_a_missing_operating_point_is_named(card: Path) -> None:
     assert read_card(card).threshold("balanced") == 0.5
     with pytest.raises(ModelError, match="no threshold for operating point 'strict'; it has balanced"):

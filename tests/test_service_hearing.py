@@ -246,6 +246,7 @@ def test_without_a_microphone_a_request_fails_at_once_and_its_state_is_told():
                 with pytest.raises(RequestError) as after:
                     await hearing.utterance(lambda: None)
             assert during.value.fault is after.value.fault is Fault.MICROPHONE
+            assert f"state '{hearing.ear.state}'" in str(after.value), "which status tells everybody, too"
             assert not hearing.ear.usable and hearing.ear.alive
             assert events and hearing.ear.state not in ("listening", "starting", "file")
         finally:

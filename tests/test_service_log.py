@@ -48,6 +48,14 @@ def test_four_plain_answers_stand_for_eight_outcomes():
     }
 
 
+def test_the_first_failed_reload_is_seen_as_a_rise(tmp_path):
+    metrics = Metrics()
+    line = 'voiceid_reloads_total{result="failed"}'
+    assert f"{line} 0.0\n" in metrics.text()
+    metrics.reload("failed")
+    assert f"{line} 1.0\n" in metrics.text()
+
+
 def test_metrics_count_and_are_written_for_their_group(tmp_path):
     metrics = Metrics()
     metrics.decision("verify", "spoof", 0.05)

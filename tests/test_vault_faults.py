@@ -57,6 +57,7 @@ def test_a_full_disk_keeps_the_old_record(tmpfs):
         while True:
             os.write(ballast.fileno(), b"\0" * 4096)
     for attempt in (
+        vault.check_writable,
         lambda: vault.save_template(template.adapted(make_template(count=40).utterances), replace=True),
         lambda: vault.next_counter(credential.credential_id),
         lambda: vault.save_lockout("Ada", b"state"),

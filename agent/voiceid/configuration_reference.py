@@ -23,7 +23,8 @@ _INTRODUCTION = """# Configuration
 One TOML file: `--config FILE`, else `$VOICEID_CONFIG`, else `voiceid/config.toml` in `$XDG_CONFIG_HOME` or `~/.config`,
 else `/etc/voiceid/config.toml`. Every key may be left out. A key that does not exist, a value of another type or out of
 its range, and values that cannot go together are errors. `voiceid config show` prints what is in force, `voiceid config
-check` also looks at the models, the wake word and the recording that are named. `~` stands for the home folder.
+check` also looks at the models, the wake word and the recording that are named, and at what lies in the places of
+vault, key, socket and metrics: their paths begin with / or ~/. `~` stands for the home folder.
 
 The daemon reads the file again at SIGHUP or `reload`; `[capture]`, `[activation]` and `[paths]` take a restart.
 """

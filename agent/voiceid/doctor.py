@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from enum import StrEnum, unique
 from pathlib import Path
 
+from voiceid.audio.capture_state import MICROPHONE_PROBLEM, WELL
 from voiceid.errors import ClockError, CredentialError, NoDeviceError, VoiceIdError
+from voiceid.places import FOLDER, problem_of
 from voiceid.service.sockets import client_socket
 from voiceid.settings import ModelSettings, Settings, default_config_path, load_settings
 from voiceid.wall_clock import show_moment, unix_seconds
@@ -22,6 +24,7 @@ MIN_FREE_MIB = 20
 ADVISED_FREE_MIB = 200
 MIN_MEMORY_MIB = 250
 ADVISED_MEMORY_MIB = 500
+_WITHOUT_MICROPHONE = "audio files work without"
 BUILD_TIME = 1_750_000_000
 """Unix seconds (June 2025): a clock before it was never set."""
 
@@ -133,10 +136,10 @@ def _microphones(settings: Settings) -> Check:
         found = list_microphones()
         chosen = choose(found, wanted)
     except NoDeviceError as error:
-        advice = "correct [capture] device, or connect it" if wanted else "audio files work without"
+        advice = "correct [capture] device, or connect it" if wanted else _WITHOUT_MICROPHONE
         return Check("microphone", Status.WARN, str(error), advice)
     except VoiceIdError as error:
-        return Check("microphone", Status.WARN, str(error), "audio files work without")
+        return Check("microphone", Status.WARN, str(error), _WITHOUT_MICROPHONE)
     names = "; ".join(f"{m.name} ({m.rate} Hz)" for m in found)
     return Check("microphone", Status.OK, f"uses {chosen.name!r} of: {names}")
 
@@ -214,6 +217,8 @@ def _owner_elsewhere(path: Path) -> int | None:
 
 
 def _vault(folder: Path) -> Check:
+    if problem := problem_of(folder, FOLDER):
+        return Check("vault", Status.FAIL, problem, "correct [paths] vault or --vault")
     if not folder.exists():
         parent = next(p for p in folder.parents if os.access(p, os.F_OK))
         if os.access(parent, os.W_OK):
@@ -257,6 +262,8 @@ def _records(folder: Path, key: Path, models: ModelSettings) -> Check:
 
     if not Vault.exists(folder):
         return Check("records", Status.OK, "none yet")
+    if folder.stat().st_mode & 0o077:  # opening it would take that sign of a leak away
+        return Check("records", Status.WARN, "not looked at while others have access", "see 'vault' above")
     try:
         vault = Vault.open(folder, load_device_key(key))
         users, problems = vault.list_users(), vault.problems()
@@ -290,8 +297,12 @@ def _daemon(settings: Settings) -> Check:
     except VoiceIdError as error:
         return Check("daemon", Status.FAIL, str(error), "see its log (journalctl -u voiceid) and the socket's group")
     detail = f"{status['version']} at {path}; microphone {status['microphone']}, {status['activation']}"
-    if problems := status.get("problems"):
-        return Check("daemon", Status.FAIL, f"{detail}; {'; '.join(problems)}", "see 'voiceid status'")
+    problems = status.get("problems", [])
+    told = "; ".join((detail, *problems))
+    if any(not problem.startswith(MICROPHONE_PROBLEM) for problem in problems):
+        return Check("daemon", Status.FAIL, told, "see 'voiceid status'")
+    if status["microphone"] not in WELL:
+        return Check("daemon", Status.WARN, told, f"nobody is heard until it is back; {_WITHOUT_MICROPHONE}")
     return Check("daemon", Status.OK, detail)
 
 

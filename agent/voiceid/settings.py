@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,10 +12,10 @@ from voiceid.credentials.rp_id import is_rp_id
 from voiceid.errors import SettingsError
 from voiceid.file_kind import FileKind, this_is
 from voiceid.regular_file import read_regular
-from voiceid.tables import Between, Named, from_table
+from voiceid.tables import Between, Named, from_table, read_toml
 
-MAX_CONFIG = 1 << 20
-"""Bytes of a configuration file; a full one is a thousandth of it."""
+MAX_CONFIG = 1 << 16
+"""Bytes of a configuration file, of which a full one has a sixteenth: time goes by the square of its dotted keys."""
 
 MAX_RECORDINGS = 20
 """Utterances after which an enrolment gives up."""
@@ -224,8 +223,8 @@ def load_settings(path: Path | None = None) -> Settings:
     except UnicodeDecodeError as error:
         raise SettingsError(f"{path}: cannot be read as UTF-8 ({error})") from error
     try:
-        table = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
+        table = read_toml(text)
+    except ValueError as error:
         raise SettingsError(f"{path}: not valid TOML: {error}") from error
     settings = from_table(Settings, table, where=str(path), error=SettingsError)
     if conflict := next(_conflicts(settings), None):

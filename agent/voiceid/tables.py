@@ -6,6 +6,7 @@ import dataclasses
 import math
 import re
 import reprlib
+import tomllib
 import types
 import typing
 from dataclasses import dataclass
@@ -13,6 +14,9 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 T = TypeVar("T")
+
+_MOST_DOTS = 100
+"""In a line of TOML: Python's reader takes the square of a key's parts in time and memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,35 @@ class Finite:
     def problem(self, value: float) -> str | None:
         """What is wrong with ``value``, None if nothing is."""
         return None if math.isfinite(value) else "must be finite"
+
+
+def read_toml(text: str) -> dict[str, Any]:
+    """The table that the TOML ``text`` writes down.
+
+    Raises:
+        ValueError: it is none, or would take forever to read.
+    """
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.count(".") > _MOST_DOTS:
+            raise ValueError(f"line {number} has over {_MOST_DOTS} dots")
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The JSON object of ``pairs``, for :func:`json.loads`.
+
+    Raises:
+        ValueError: a key appears twice: which of them counts would be up to the reader.
+    """
+    table: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in table:
+            raise ValueError(f"key {_shown(key)} appears twice")
+        table[key] = value
+    return table
 
 
 def is_sha256(text: str) -> bool:

@@ -81,6 +81,7 @@ class Running:
                     return
             except Exception:
                 time.sleep(0.05)
+        self.kill()
         raise AssertionError(f"the daemon did not start: {self.said()}")
 
     def client(self) -> Client:
@@ -109,6 +110,10 @@ class Running:
         """End it as a power cut does."""
         self.signal(signal.SIGKILL)
         self.wait()
+
+    def vault_bytes(self) -> dict[Path, bytes]:
+        """What the files of the vault hold."""
+        return {path: path.read_bytes() for path in self.vault.rglob("*") if path.is_file()}
 
     def said(self) -> str:
         """Its log."""

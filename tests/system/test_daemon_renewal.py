@@ -94,11 +94,22 @@ def test_users_are_told_and_only_they_can_renew(upgraded: Running, clips: dict[s
         assert shown in client.call("users.list")["users"]
         assert refused(client, clips[OWNER][:1], user="ada", renew=True, replace=True).fault is Fault.INVALID_PARAMS
         assert refused(client, clips[OWNER][:1], user="nobody", renew=True).fault is Fault.UNKNOWN_USER
+        before = upgraded.vault_bytes()
+        present = hand_over(client, clips[STRANGER][:1], user="ada", renew=True)
+        known = {key: shown[key] for key in ("utterance_count", "net_speech", "model_name")}
+        assert present == {"user": "ada", **known, "changed": False, "ended_credentials": [], "similar": []}
+        assert made["changed"]
+        assert client.call("lockout.show", user="ada")["failures"] == 0, "nobody was listened to"
+        assert upgraded.vault_bytes() == before
     needless = voiceid("users", "renew", "ada", *clips[OWNER][:6], "--config", upgraded.config, "--json")
     assert needless.code is ExitCode.ACCEPTED and needless.json == {"name": "ada", "renewed": False}
     few = voiceid("users", "renew", "ada", clips[OWNER][6], "--again", "--config", upgraded.config)
     assert few.code is ExitCode.ENROLMENT and "not complete" in few.err
     assert upgraded.said().count("event=user_renewed") == 1
+    with upgraded.client() as client:
+        anew = hand_over(client, clips[OWNER][6:9], user="ada", renew=True, again=True)
+        assert anew["changed"] and anew["utterance_count"] == 3
+    assert upgraded.said().count("event=user_renewed") == 2
 
 
 def test_without_the_former_model_a_pin_or_an_admin_has_to_speak(

@@ -33,6 +33,12 @@ class CaptureState(StrEnum):
     """For good."""
 
 
+WELL = frozenset({CaptureState.STARTING, CaptureState.LISTENING, CaptureState.SUSPENDED, "file"})
+"""States, as the daemon tells them, in which there is nothing to do; ``file`` is that of a recording in its place."""
+MICROPHONE_PROBLEM = "microphone: "
+"""How the problem begins that the daemon tells of any other state."""
+
+
 @dataclass(frozen=True, slots=True)
 class CaptureEvent:
     """One change of state; ``detail`` says in words what happened and what to do, ``device`` is the name if known."""

@@ -9,6 +9,7 @@ from voiceid.cli.config_file import to_toml
 from voiceid.cli.context import command_app, context_of
 from voiceid.cli.output import progress
 from voiceid.errors import AudioError, SettingsError
+from voiceid.places import misplaced
 from voiceid.settings import Settings, default_config_path
 
 app = command_app("Show and check the configuration.")
@@ -25,9 +26,12 @@ def show(ctx: typer.Context) -> None:
 @app.command()
 def check(ctx: typer.Context) -> None:
     """Check every key and value, that they go together, and that what they name is there and sound: the models, the
-    wake word, the recording that takes the microphone's place."""
+    wake word, the recording that takes the microphone's place. Vault, key, socket and metrics may be missing, but
+    nothing else may lie in their places."""
     context = context_of(ctx)
     settings = context.settings()
+    if problem := next(misplaced(settings), None):
+        raise SettingsError(f"{_source(ctx)}: {problem}")
     _check_activation(settings)
     with progress("loading models"):
         from voiceid.pipeline import Pipeline

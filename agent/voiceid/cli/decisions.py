@@ -29,11 +29,14 @@ def headline(decision: Decision, subject: str) -> Text:
     """The outcome in one line."""
     text = Text(decision.outcome.value.replace("_", " "), style=STYLES.get(decision.outcome.value, "bold red"))
     text.append(f"  {subject}", style="bold")
-    if decision.voiceid is not None:
-        text.append(
-            f"  VoiceID score {decision.voiceid:.3f} (accepted from {decision.voiceid_threshold:.3f})", style="default"
-        )
-    return text
+    return text.append(fused(decision.voiceid, decision.voiceid_threshold), style="default")
+
+
+def fused(voiceid: float | None, threshold: float | None) -> str:
+    """The VoiceID score as a headline ends, where there is one."""
+    if voiceid is None or threshold is None:
+        return ""
+    return f"  VoiceID score {voiceid:.3f} (accepted from {threshold:.3f})"
 
 
 def reasons(decision: Decision) -> Text:

@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from voiceid.cli.decisions import STYLES, shown_verdict
+from voiceid.cli.decisions import STYLES, fused, shown_verdict
 from voiceid.cli.exit_codes import ExitCode, code_of_outcome
 from voiceid.cli.loading import warn
 from voiceid.cli.output import stderr
@@ -139,6 +139,7 @@ def emit_answer(context: Context, result: dict[str, Any], name: str, *lines: str
     value = {"name": name, **facts, "answer": result["answer"], **lock, "decision": result["decision"], **detail}
     headline = Text(result["answer"].replace("_", " "), style=STYLES.get(outcome, "bold red"))
     headline.append(f"  {name}", style="bold")
+    headline.append(fused(detail.get("voiceid"), detail.get("voiceid_threshold")), style="default")
     reasons = "\n".join(f"  {reason}" for reason in (*detail.get("reasons", ()), *_lock_lines(lock, name)))
     context.emit({**value, "exit_code": int(code)}, headline, Text(reasons), _scores(detail), *lines)
     return code

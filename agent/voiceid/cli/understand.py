@@ -13,6 +13,7 @@ from voiceid.cli.context import command_app, context_of
 from voiceid.cli.exit_codes import ExitCode
 from voiceid.cli.output import progress
 from voiceid.errors import EnvelopeError
+from voiceid.tables import unique_keys
 
 if TYPE_CHECKING:
     from voiceid.units.packing import UnitSequence
@@ -106,7 +107,7 @@ def read_units(file: Path) -> tuple[UnitSequence, bytes]:
             raise EnvelopeError(f"{file}: an envelope without speech; ask for one with units")
         return speech.sequence(), speech.codebook_hash
     try:
-        table: dict[str, Any] = json.loads(data)
+        table: dict[str, Any] = json.loads(data, object_pairs_hook=unique_keys)
         sequence = UnitSequence(table["codebook"], tuple(table["merged"]), merged=True)
         pack(sequence)  # checks it
         return sequence, bytes.fromhex(table["codebook_hash"])

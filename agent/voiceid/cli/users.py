@@ -254,15 +254,15 @@ def _renew_remotely(
     from voiceid.service.client import RemoteError
 
     try:
-        return enrol_remotely(client, context, name, *source, renew=True)
+        return enrol_remotely(client, context, name, *source, renew=True, again=True)
     except RemoteError as error:
         if error.fault is not Fault.UNVERIFIED:
             raise
         warn(str(error))
     client.call("release")
     if yes:
-        return enrol_remotely(client, context, name, *source, renew=True, unverified=True)
-    return enrol_remotely(client, context, name, *source, renew=True, pin=secret(f"PIN of {name}"))
+        return enrol_remotely(client, context, name, *source, renew=True, again=True, unverified=True)
+    return enrol_remotely(client, context, name, *source, renew=True, again=True, pin=secret(f"PIN of {name}"))
 
 
 def _lacks(user: dict[str, Any]) -> bool:

@@ -191,7 +191,7 @@ class Authenticator:
         candidates = [c for c in self._vault.credentials(name) if c.rp_id == rp_id]
         if credential_id is None:
             if not candidates:
-                raise CredentialError(f"{name!r} has no credential for {rp_id}; register one first")
+                raise CredentialError(f"{name!r} has no credential for {rp_id}; {self._how_to_get_one(name)}")
             credential_id = candidates[-1].credential_id
         sealed = self._unseal_id(credential_id, rp_id)
         if sealed.enrolment_id != self._vault.load_template(name).enrolment_id:
@@ -203,6 +203,12 @@ class Authenticator:
             if candidate.credential_id == credential_id:
                 return candidate
         raise CredentialError(f"the credential for {rp_id} was revoked; register a new one")
+
+    def _how_to_get_one(self, name: str) -> str:
+        damaged = self._vault.damaged_credentials(name)
+        if not damaged:
+            return "register one first"
+        return f"{damaged} of this user cannot be read ('voiceid credentials list {name}'): it may be one of those"
 
     def authenticate(
         self,

@@ -117,11 +117,14 @@ def check_writable(*folders: Path) -> None:
     """Fail where nothing can be stored in one of ``folders``.
 
     Raises:
-        VaultError: it is read-only or belongs to another user.
+        VaultError: it is read-only, belongs to another user, or its disk is full.
     """
     for folder in folders:
         with explain(folder):
             check_folder(folder)
+            disk = os.statvfs(folder)
+            if disk.f_blocks and not (disk.f_bfree if os.geteuid() == 0 else disk.f_bavail):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def exists(path: Path) -> bool:

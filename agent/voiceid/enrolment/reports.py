@@ -54,8 +54,14 @@ class UserSummary:
         Of the ``detectors`` in use that can judge relative to an owner, SHA-256 by role, ``not_relative`` names those
         that cannot with this user, since their scores of the enrolment are not known.
         """
-        missing = [role for role, sha256 in sorted(detectors.items()) if sha256 not in self.measured_by]
-        return {**asdict(self), "renew": self.needs_renewal(model), "not_relative": missing}
+        return {**asdict(self), "renew": self.needs_renewal(model), "not_relative": self._unmeasured_by(detectors)}
+
+    def lacks(self, model: str | None, detectors: Mapping[str, str]) -> bool:
+        """Whether a renewal would bring a template for the identity ``model`` or scores by one of the ``detectors``."""
+        return self.needs_renewal(model) or bool(self._unmeasured_by(detectors))
+
+    def _unmeasured_by(self, detectors: Mapping[str, str]) -> list[str]:
+        return [role for role, sha256 in sorted(detectors.items()) if sha256 not in self.measured_by]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from voiceid.errors import ModelError
 from voiceid.file_kind import FileKind, this_is
 from voiceid.regular_file import read_regular
-from voiceid.tables import Finite, from_table
+from voiceid.tables import Finite, from_table, unique_keys
 
 SCHEMA = 1
 MAX_CARD = 1 << 20
@@ -134,7 +134,7 @@ def read_card(path: Path) -> Card:
         data = read_regular(path, MAX_CARD)
         if other := this_is(data, FileKind.CARD):
             raise ModelError(f"{path}: not a model card{other}")
-        table = json.loads(data)
+        table = json.loads(data, object_pairs_hook=unique_keys)
     except FileNotFoundError:
         raise ModelError(f"{path}: no such model card; run 'voiceid models list' to see what is installed") from None
     except (OSError, ValueError, RecursionError) as error:

@@ -252,9 +252,27 @@ def _parsed(line: bytes) -> dict[str, Any]:
     if not line.endswith(b"\n"):
         raise ServiceError("the daemon's answer is cut short or too long")
     try:
-        return wire.decode(line)
+        message = wire.decode(line)
     except ValueError as error:
         raise ServiceError(f"the daemon's answer cannot be read ({error})") from None
+    if not _is_message(message):
+        raise ServiceError(
+            "the daemon's answer cannot be read (no JSON-RPC message); does a voiceid daemon listen there?"
+        )
+    return message
+
+
+def _is_message(message: dict[str, Any]) -> bool:
+    """Whether ``message`` is a notification or the answer to a request of this client."""
+    if "method" in message:
+        return isinstance(message.get("params", {}), dict)
+    if not isinstance(message.get("id"), int | None):
+        return False
+    error = message.get("error")
+    if error is None:
+        return isinstance(message.get("result"), dict)
+    data = error.get("data", {}) if isinstance(error, dict) else None
+    return isinstance(data, dict) and isinstance(data.get("name", ""), str)
 
 
 def _result(message: dict[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Protocol
 from voiceid.activation import ActivationKind, Ending, UtteranceCollector, make_activation, open_source
 from voiceid.activation.push_to_talk import PushToTalk
 from voiceid.audio.capture import Capture
-from voiceid.audio.capture_state import CaptureCounters, CaptureEvent, CaptureState
+from voiceid.audio.capture_state import MICROPHONE_PROBLEM, CaptureCounters, CaptureEvent, CaptureState
 from voiceid.audio.frames import FrameSource
 from voiceid.errors import AudioError
 from voiceid.service.attempt import Candidate
@@ -102,10 +102,10 @@ class Ear:
         """Why speech would not be heard now, where something is to be done about it."""
         source = self._source
         if self._unreadable:
-            return f"microphone: {self._unreadable}"
+            return f"{MICROPHONE_PROBLEM}{self._unreadable}"
         if self.usable or not isinstance(source, Capture) or source.state in _AT_REST:
             return None
-        return f"microphone: {source.state.value} ({source.detail})"
+        return f"{MICROPHONE_PROBLEM}{source.state.value} ({source.detail})"
 
     @property
     def device(self) -> str | None:

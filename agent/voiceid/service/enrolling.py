@@ -59,6 +59,7 @@ class Enrolling:
             "utterance_count": template.utterance_count,
             "net_speech": template.net_speech,
             "model_name": template.model_name,
+            "changed": True,
             "ended_credentials": ended,
             "similar": list(result.similar),
         }
@@ -68,6 +69,8 @@ class Enrolling:
             raise RequestError(Fault.INVALID_PARAMS, "enrol: replace ends all credentials, renew keeps them; take one")
         score = self._ceremonies.score
         with self._ceremonies.session.using(call.connection, uid=call.peer.uid) as claim:
+            if not call.params.get("again") and (present := await score(self._renewed_already, call)):
+                return present
             renewal = await score(Renewal, self._vault, self._lockout, self._ceremonies.judge.pipeline, call)
             async for waveform in self._utterances(call, claim):
                 _tell(call, await score(renewal.add, waveform))
@@ -76,6 +79,21 @@ class Enrolling:
             made: dict[str, Any] = await score(renewal.store)
         self._audit.change("user_renewed", call.peer, renewal.template.name)
         return made
+
+    def _renewed_already(self, call: Call) -> dict[str, Any] | None:
+        """The result where there is nothing to renew; None where there is."""
+        user, judges = self._vault.show_user(call.params["user"]), self._ceremonies.judge.pipeline.judges
+        if user.lacks(judges.identity.card.sha256, judges.relative_detectors):
+            return None
+        return {
+            "user": user.name,
+            "utterance_count": user.utterance_count,
+            "net_speech": user.net_speech,
+            "model_name": user.model_name,
+            "changed": False,
+            "ended_credentials": [],
+            "similar": [],
+        }
 
     @property
     def _settings(self) -> Settings:

@@ -62,7 +62,7 @@ class Hearing:
             RequestError: no microphone, also if it goes away, or nobody speaks.
         """
         if not self.ear.usable:
-            raise RequestError(Fault.MICROPHONE, Fault.MICROPHONE.meaning)
+            raise self._unusable()
         self._waiting, self._on_speech, self._asked_at = self._loop.create_future(), on_speech, time.monotonic()
         self._on_candidate = on_candidate or _nothing
         self.ear.ask()
@@ -71,8 +71,7 @@ class Hearing:
             async with asyncio.timeout(self._longest):
                 heard = await self._waiting
         except TimeoutError:
-            fault = Fault.NO_SPEECH if self.ear.usable else Fault.MICROPHONE
-            raise RequestError(fault, fault.meaning) from None
+            raise (_nobody_spoke() if self.ear.usable else self._unusable()) from None
         finally:
             if heard is None and self._candidate is not None:
                 self._candidate.void.set()
@@ -80,7 +79,7 @@ class Hearing:
             self._on_speech = self._on_candidate = _nothing
             self.ear.abandon()
         if heard.ending is Ending.NO_SPEECH:
-            raise RequestError(Fault.NO_SPEECH, Fault.NO_SPEECH.meaning)
+            raise _nobody_spoke()
         return heard.waveform
 
     def close(self) -> None:
@@ -129,12 +128,21 @@ class Hearing:
     def _follow(self, event: CaptureEvent) -> None:
         _log.info("microphone: %s (%s)", event.state.value, event.detail)
         if self._waiting is not None and not self._waiting.done() and not self.ear.usable:
-            self._waiting.set_exception(RequestError(Fault.MICROPHONE, Fault.MICROPHONE.meaning))
+            self._waiting.set_exception(self._unusable())
         self._on_microphone(event)
+
+    def _unusable(self) -> RequestError:
+        """With the state, as ``status`` tells it to everybody."""
+        meaning = Fault.MICROPHONE.meaning
+        return RequestError(Fault.MICROPHONE, f"{meaning} (state {self.ear.state!r}: see 'voiceid status')")
 
     def _call(self, function: Callable[..., None], *arguments: object) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(function, *arguments)
+
+
+def _nobody_spoke() -> RequestError:
+    return RequestError(Fault.NO_SPEECH, Fault.NO_SPEECH.meaning)
 
 
 def _nothing(*_: object) -> None:

@@ -28,12 +28,12 @@ LISTENING: tuple[Method, ...] = (
     Method(
         "claim",
         "Take the capture session; only one client has it. With `relying_party`, `purpose` and `nonce` it is armed: "
-        "the next utterance that a wake word begins from now on is judged among the enrolled, and its envelope comes "
-        "as the notification `utterance`, which ends the claim. Where two users cannot be told apart the answer is "
-        "`denied`. Not armed, it ends after 60 seconds, or after `[service] claim_idle` seconds (by default 10) "
-        "without `audio.append` or another use; then its uid cannot claim again for as long. The end of the "
-        "connection ends it too. A uid that hears `busy` and asks again within 3 seconds, as often as it takes, goes "
-        "before the one that has the session.",
+        "each utterance that a wake word begins from now on is judged among the enrolled, and the answer comes as the "
+        "notification `utterance`; the first that brings an envelope ends the claim. Where two users cannot be told "
+        "apart the answer is `denied`. Not armed, it ends after 60 seconds, or after `[service] claim_idle` seconds "
+        "(by default 10) without `audio.append` or another use; then its uid cannot claim again for as long. The end "
+        "of the connection ends it too. A uid that hears `busy` and asks again within 3 seconds, as often as it takes, "
+        "goes before the one that has the session.",
         ANYONE,
         (
             Field(RP.name, RP.kind, "arm for this relying party; needs the grant", True, RP.least, RP.most),
@@ -105,6 +105,12 @@ LISTENING: tuple[Method, ...] = (
                 "every utterance, which counts in the lock-out; where none is there, `pin` or `unverified` is needed",
                 optional=True,
             ),
+            Field(
+                "again",
+                Kind.BOOLEAN,
+                "`renew` also where nothing is to be renewed: replaces the template for the model in use",
+                optional=True,
+            ),
             Field("pin", Kind.TEXT, "the user's PIN, for `renew`", optional=True, least=1, most=MAX_PIN),
             Field("unverified", Kind.BOOLEAN, "`renew` without any check of the person (admins)", optional=True),
             Field("owner_uid", Kind.INTEGER, "owner of a new enrolment (admins)", True, least=0, most=2**32 - 2),
@@ -115,6 +121,13 @@ LISTENING: tuple[Method, ...] = (
             Field("utterance_count", Kind.INTEGER, "utterances in the template"),
             Field("net_speech", Kind.NUMBER, "seconds of speech in the template"),
             Field("model_name", Kind.TEXT, "identity model"),
+            Field(
+                "changed",
+                Kind.BOOLEAN,
+                "false where `renew` without `again` found a template for the identity model in use, and scores by "
+                "the detectors in use: nothing was listened to, judged or stored then, and the rest is that of the "
+                "enrolment, as in users.show",
+            ),
             Field("ended_credentials", Kind.OBJECTS, "credentials that this ended, as in credentials.list"),
             Field(
                 "similar", Kind.TEXTS, "users who sound alike; others are not told, so as to be no oracle", admin=True

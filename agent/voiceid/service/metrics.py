@@ -40,6 +40,8 @@ class Metrics:
         )
         self._clients = Gauge("voiceid_clients", "Open connections.", registry=registry)
         self._reloads = Counter("voiceid_reloads", "Reloads by result.", ["result"], registry=registry)
+        for result in ("ok", "failed"):
+            self._reloads.labels(result)  # from 0 on, or an alarm would miss the first
         self._state = Gauge("voiceid_microphone_state", "1 for the present state.", ["state"], registry=registry)
         self._entered = Gauge(
             "voiceid_microphone_entered_total", "Times each state was entered.", ["state"], registry=registry

@@ -72,6 +72,7 @@ class Renewal:
             "utterance_count": stored.utterance_count,
             "net_speech": round(self.session.net_speech, 3),
             "model_name": stored.model_name,
+            "changed": True,
             "ended_credentials": [],
             "similar": [],
         }

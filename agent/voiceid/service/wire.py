@@ -7,6 +7,8 @@ import binascii
 import json
 from typing import Any
 
+from voiceid.tables import unique_keys
+
 PROTOCOL = 1
 """Raised when a method changes in a way that an older client would not survive."""
 
@@ -36,7 +38,7 @@ def decode(line: bytes) -> dict[str, Any]:
         ValueError: not UTF-8, not JSON, no object, a key twice, NaN, infinity, a lone surrogate, or too deep.
     """
     try:
-        value = json.loads(line.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_refuse)
+        value = json.loads(line.decode("utf-8"), object_pairs_hook=unique_keys, parse_constant=_refuse)
         json.dumps(value, ensure_ascii=False).encode("utf-8")  # refuses the lone surrogates that JSON can escape
     except RecursionError:
         raise ValueError("nested too deeply") from None
@@ -69,13 +71,6 @@ def _plain(value: Any) -> str:
     if isinstance(value, bytes):
         return to_base64(value)
     raise TypeError(f"{type(value).__name__} has no form in JSON")
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    table = dict(pairs)
-    if len(table) != len(pairs):
-        raise ValueError("a key appears twice")
-    return table
 
 
 def _refuse(name: str) -> None:

@@ -8,7 +8,6 @@ said, or a table of values, each with its patterns) and ``[intents]`` (patterns 
 from __future__ import annotations
 
 import re
-import tomllib
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -16,14 +15,13 @@ from pathlib import Path
 from voiceid.errors import GrammarError
 from voiceid.file_kind import FileKind, this_is
 from voiceid.regular_file import read_regular
-from voiceid.tables import from_table
+from voiceid.tables import from_table, read_toml
 from voiceid.understanding.pattern import MOST_DEPTH, Choice, Pattern, Slot, Value, parse
 
 MAX_GRAMMAR = 1 << 18
 """Bytes of a grammar file."""
 SHIPPED = Path(__file__).parent / "grammars"
 NAME = re.compile(r"\w+")
-LONG_KEY = re.compile(r"(?:[^\s.=]+[ \t]*\.[ \t]*){20}")
 MOST_PARTS = 20_000
 """Words and signs of all patterns, those of a phrase wherever it is used."""
 
@@ -82,10 +80,8 @@ def read_grammar(text: str, where: str) -> Grammar:
         GrammarError: malformed; ``where`` names its file.
     """
     try:
-        if LONG_KEY.search(text):  # Python's reader takes memory by the square of their number
-            raise ValueError("a key of over 20 parts")
-        raw = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
+        raw = read_toml(text)
+    except ValueError as error:
         raise GrammarError(f"{where}: no TOML: {error}") from None
     table = from_table(_Table, raw, where=where, error=GrammarError)
     reader = _Reader(table, where)
