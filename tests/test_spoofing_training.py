@@ -12,7 +12,7 @@ import torch
 
 from tools.train.data.spoofing import Window, shard_folder
 from tools.train.networks.aasist import SAMPLES, SHAPES, Aasist
-from tools.train.spoofing import Batch, Windows, masked, optimiser_of, originals, train_step
+from tools.train.spoofing import Batch, Options, Windows, masked, optimiser_of, originals, train, train_step
 
 GENUINE = Window(1, "genuine", "read", "ada", "opus")
 ROWS = [
@@ -72,3 +72,19 @@ def test_pairs_are_ranked_and_others_are_not(windows: Windows) -> None:
         losses.append(train_step(model, optimiser_of(model, 1e-3), Batch(batch.waveforms, paired), random, False))
     # A network that knows nothing yet scores both alike: softplus(0).
     assert losses[1] - losses[0] == pytest.approx(np.log(2), abs=0.3)
+
+
+def test_a_run_that_began_with_other_weights_ends_with_the_mean_of_both(windows: Windows, tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    options = Options("light", steps=2, batch=4, rate=1e-3, seed=0)
+    train(first, options, "cpu")
+    assert not (first / "blend.pt").exists()
+    for _ in range(2):  # a finished run, too
+        train(second, options, "cpu", start_from=first / "last.pt")
+    begun, ended, blend = (
+        torch.load(path, weights_only=True)["average"]
+        for path in (first / "last.pt", second / "last.pt", second / "blend.pt")
+    )
+    name = "out_layer.weight"
+    assert not torch.equal(begun[name], ended[name])
+    torch.testing.assert_close(blend[name], (begun[name] + ended[name]) / 2)

@@ -2,7 +2,8 @@
 
 ``python -m tools.train.spoofing RUN`` trains the light sibling on the CPU; ``--shape AASIST-L --device cuda`` the
 official shape. It resumes where RUN stopped, takes in shards that have appeared since, and writes ``last.pt`` (plain
-tensors) and ``report.json`` into RUN. Steps may be changed on resuming: the learning rate falls over the last 30 %.
+tensors) and ``report.json`` into RUN; a run that began with other weights ends with ``blend.pt``, the mean of both.
+Steps may be changed on resuming: the learning rate falls over the last 30 %.
 """
 
 from __future__ import annotations
@@ -294,6 +295,7 @@ def train(run: Path, options: Options, device: str, start_from: Path | None = No
     if start_from is not None:
         begin_with(model, torch.load(start_from, map_location=device, weights_only=True)["average"])
     average = {name: value.clone() for name, value in model.state_dict().items()}
+    beginning = dict(average)
     if last.exists():
         state = torch.load(last, map_location=device, weights_only=True)
         model.load_state_dict(state["model"])
@@ -322,6 +324,15 @@ def train(run: Path, options: Options, device: str, start_from: Path | None = No
             tqdm.write(json.dumps(report))
             (run / "report.json").write_text(json.dumps(report, indent=1) + "\n", "utf-8")
             data = Windows("train")
+    if start_from is not None:
+        blend = {"shape": options.shape, "step": options.steps, "average": blended(beginning, average)}
+        save(run / "blend.pt", blend)
+
+
+def blended(first: dict[str, Tensor], second: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The mean of the weights from which a training began and those with which it ended: better than either on what
+    neither has heard (Wortsman et al., "Robust fine-tuning of zero-shot models", CVPR 2022, arXiv 2109.01903)."""
+    return {n: (first[n] + v) / 2 if v.is_floating_point() else v for n, v in second.items()}
 
 
 def main() -> None:
