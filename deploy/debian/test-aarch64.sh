@@ -22,8 +22,10 @@ done
 [[ $foreign == *deb13* ]] && suite=trixie || suite=bookworm
 machine=$(dpkg --print-architecture)
 if [[ $machine != arm64 ]]; then
-  # The kernel reads how to run programs of other processors from here; a container may have to be shown it.
+  # The kernel reads how to run programs of other processors from here. Where no init system has done both, as in a
+  # container, it has to be mounted, and then told of qemu.
   [[ -e /proc/sys/fs/binfmt_misc/register ]] || mount -t binfmt_misc binfmt_misc /proc/sys/fs/binfmt_misc || true
+  [[ -e /proc/sys/fs/binfmt_misc/qemu-aarch64 ]] || update-binfmts --enable qemu-aarch64 || true
   [[ -e /proc/sys/fs/binfmt_misc/qemu-aarch64 ]] || {
     echo "test-aarch64.sh: this kernel runs no arm64 programs: apt install qemu-user-static binfmt-support" >&2
     exit 1
