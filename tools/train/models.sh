@@ -49,10 +49,9 @@ step tools.train.identity_card "$runs/wide/checkpoint.pt" "$runs/main/checkpoint
 step tools.train.consistency
 
 # Spoofing: shards of genuine crops and of copies through the same channels, then the detector.
-for seed in 60 61; do step tools.train.data.spoofing --split train --shards 11 --seed "$seed"; done
-step tools.train.data.spoofing --split train --shards 14 --seed 63 --no-copies
-step tools.train.data.spoofing --split dev --shards 2 --seed 30
-step tools.train.data.spoofing --split dev --shards 2 --seed 32 --no-copies
+for seed in 70 71; do step tools.train.data.spoofing --split train --shards 11 --seed "$seed"; done
+step tools.train.data.spoofing --split train --shards 8 --seed 73 --no-copies
+step tools.train.data.spoofing --split dev --shards 1 --seed 30
 step tools.train.control
 detectors=$cache/spoofing
 step tools.train.spoofing "$detectors/light" --steps 10000 --rate 1.5e-3 --device "$device"

@@ -191,7 +191,7 @@ def measure(genuine: Trials, attacks: Trials) -> dict[str, Any]:
 def draft_card(name: str, **changes: Any) -> Card:
     """A card without what is measured."""
     fields: dict[str, Any] = {
-        "schema": SCHEMA, "name": name, "role": "spoofing", "version": "1.4.0", "file": f"{name}.onnx", "sha256": "",
+        "schema": SCHEMA, "name": name, "role": "spoofing", "version": "1.5.0", "file": f"{name}.onnx", "sha256": "",
         "description": "Genuine or artificial speech: two networks, AASIST's graph attention on a strided log "
         "spectrogram with a linear read-out of statistics of every level beside it; one of them also sees how the "
         "phase moves.",
@@ -199,10 +199,11 @@ def draft_card(name: str, **changes: Any) -> Card:
         "min_seconds": 1.0, "window_seconds": SAMPLES / SAMPLE_RATE, "calibration": None, "thresholds": {},
         "training_data": training_data(), "metrics": {}, "licence": "MIT",
         "command": f"{data_commands()}; "
-        "python -m tools.train.spoofing light --steps 2000 --start-from tools/train/checkpoints/spoofing-light.pt; "
-        "python -m tools.train.spoofing phase --shape phase --steps 4200 "
-        "--start-from tools/train/checkpoints/spoofing-phase.pt; "
-        "python -m tools.train.spoofing_card light/last.pt phase/last.pt",
+        "python -m tools.train.spoofing light --steps 2500 --batch 32 --rate 7e-4 "
+        "--start-from tools/train/checkpoints/spoofing-light.pt; "
+        "python -m tools.train.spoofing phase --shape phase --steps 2200 --batch 32 --rate 7e-4 "
+        "--start-from tools/train/checkpoints/spoofing-phase.pt; both once more from blend.pt (--steps 1500 --batch 32 "
+        "--rate 5e-4 --seed 9); python -m tools.train.spoofing_card light-2/blend.pt phase-2/blend.pt",
         "parameters": {"hop_seconds": 2.0, "score": "logit-difference"},
     }  # fmt: skip
     return Card(**(fields | changes))
