@@ -201,8 +201,8 @@ def test_unknown_transforms_are_refused(name: str) -> None:
 
 def test_a_vocoder_must_be_trained_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VOICEID_CACHE", str(tmp_path))
-    with pytest.raises(StudyError, match=r"tools\.train\.data\.attacks\.vocoder parallel-200 first"):
-        fingerprint("vocoder-parallel-200")
+    with pytest.raises(StudyError, match=r"tools\.train\.data\.attacks\.vocoder spectral-256 first"):
+        fingerprint("vocoder-spectral-256")
 
 
 def test_recordings_without_speech_are_refused(tmp_path: Path) -> None:

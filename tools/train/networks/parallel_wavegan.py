@@ -10,7 +10,11 @@ from torch import Tensor, nn
 from torch.nn.utils.parametrizations import weight_norm
 
 STACKS, LAYERS = 2, 6
-"""Stacks of layers with dilations 1, 2, 4, ...; the original has 3 of 10."""
+"""Stacks of layers with dilations 1, 3, 9, ...; the original has 3 of 10 with 1, 2, 4, ..."""
+QUIET = 0.1
+"""Gain of the last layer at first, so that training begins at about the level of speech."""
+MEAN, SPREAD = -6.0, 2.5
+"""About those of the log-mel bands of speech at the level policy, by which the condition is normed."""
 SEED = 0
 """Of the noise when copying, so that one spectrogram gives one waveform."""
 
@@ -36,9 +40,9 @@ class Layer(nn.Module):
 
     def __init__(self, width: int, dilation: int) -> None:
         super().__init__()
-        self.dilated = weight_norm(nn.Conv1d(width, 2 * width, 3, padding=dilation, dilation=dilation))
-        self.condition = weight_norm(nn.Conv1d(width, 2 * width, 1, bias=False))
-        self.out = weight_norm(nn.Conv1d(width, 2 * width, 1))
+        self.dilated = _convolution(width, 2 * width, 3, dilation)
+        self.condition = _convolution(width, 2 * width)
+        self.out = _convolution(width, 2 * width)
 
     def forward(self, x: Tensor, condition: Tensor) -> tuple[Tensor, Tensor]:
         value, gate = (self.dilated(x) + self.condition(condition)).chunk(2, dim=1)
@@ -51,16 +55,14 @@ class ParallelWaveGan(nn.Module):
 
     def __init__(self, bands: int, width: int, strides: Sequence[int]) -> None:
         super().__init__()
-        self.narrow = weight_norm(nn.Conv1d(bands, width, 5, padding=2))
+        self.narrow = _convolution(bands, width, 5)
         self.stretch = Stretch(strides)
-        self.first = weight_norm(nn.Conv1d(1, width, 1))
-        self.layers = nn.ModuleList(Layer(width, 2**i) for _ in range(STACKS) for i in range(LAYERS))
-        self.last = nn.Sequential(
-            nn.ReLU(), weight_norm(nn.Conv1d(width, width, 1)), nn.ReLU(), weight_norm(nn.Conv1d(width, 1, 1))
-        )
+        self.first = _convolution(1, width)
+        self.layers = nn.ModuleList(Layer(width, 3**i) for _ in range(STACKS) for i in range(LAYERS))
+        self.last = nn.Sequential(nn.ReLU(), _convolution(width, width), nn.ReLU(), _convolution(width, 1, gain=QUIET))
 
     def forward(self, mel: Tensor) -> Tensor:
-        condition = self.stretch(self.narrow(mel))
+        condition = self.stretch(self.narrow((mel - MEAN) / SPREAD))
         x = self.first(self._noise(condition))
         skips = torch.zeros_like(x)
         for layer in self.layers:
@@ -73,3 +75,13 @@ class ParallelWaveGan(nn.Module):
         """Gaussian noise (b, 1, n): new in training, always the same when copying."""
         source = None if self.training else torch.Generator(like.device).manual_seed(SEED)
         return torch.randn(len(like), 1, like.shape[2], generator=source, device=like.device)
+
+
+def _convolution(inputs: int, outputs: int, size: int = 1, dilation: int = 1, gain: float = 1.0) -> nn.Module:
+    """A normed convolution that keeps the length and, at first, the spread of what it hears, without an offset."""
+    made = nn.Conv1d(inputs, outputs, size, padding=size // 2 * dilation, dilation=dilation)
+    nn.init.kaiming_normal_(made.weight, nonlinearity="relu")
+    nn.init.zeros_(made.bias)  # type: ignore[arg-type]
+    with torch.no_grad():
+        made.weight.mul_(gain)
+    return weight_norm(made)

@@ -28,13 +28,12 @@ SEGMENT = 10_240
 """Samples of a training segment: every vocoder gives back at least as many."""
 SPECTRAL_SHARE = 0.65
 """Share of the steps before the discriminators join in."""
-SAVE_EVERY = 200
-CLIPS = 2_000
+SAVE_EVERY = 100
 KEPT = Path(__file__).resolve().parents[2] / "checkpoints"
 """Generators kept with the code, in half precision, so that nobody has to train them again."""
 NATIVE_RATES = (16_000, 22_050, 24_000)
-RATE = 5e-4
-"""Highest learning rate; at twice that the spectral kind diverges."""
+RATES = {"upsampling": 5e-4, "spectral": 5e-4, "parallel": 2e-3}
+"""Highest learning rate by kind; at twice that the spectral kind diverges."""
 RMS = 0.05
 """Level at which a vocoder hears: the level policy's -26 dBFS."""
 
@@ -45,9 +44,10 @@ class Trainer:
     def __init__(self, name: str, steps: int, batch: int) -> None:
         torch.manual_seed(0)
         self.path, self.steps, self.step, self.batch = checkpoint(name), steps, 0, batch
+        self.rate = RATES[SHAPES[name].kind]
         self.mel = MelSpectrogram(SHAPES[name])
         self.generator, self.discriminators = generator(SHAPES[name]), Discriminators()
-        self.optimiser = torch.optim.AdamW(self.generator.parameters(), RATE, betas=(0.8, 0.99))
+        self.optimiser = torch.optim.AdamW(self.generator.parameters(), self.rate, betas=(0.8, 0.99))
         self.judge_optimiser = torch.optim.AdamW(self.discriminators.parameters(), 3e-4, betas=(0.8, 0.99))
         if self.path.exists():
             state = torch.load(self.path, weights_only=True)
@@ -74,7 +74,7 @@ class Trainer:
     def _learn(self, segments: Samples) -> dict[str, float]:
         real = torch.from_numpy(segments)
         share = self.step / self.steps
-        for optimiser, rate in ((self.optimiser, RATE), (self.judge_optimiser, 3e-4)):
+        for optimiser, rate in ((self.optimiser, self.rate), (self.judge_optimiser, 3e-4)):
             for group in optimiser.param_groups:
                 group["lr"] = rate * min(1.0, (self.step + 1) / 100, 3 * (1 - share) + 0.02)
         mel = self.mel(real)
@@ -82,7 +82,7 @@ class Trainer:
             fake = self.generator(mel)[:, :SEGMENT]
         spectral = spectral_loss(fake[:, None], real[:, None])
         if not torch.isfinite(spectral):
-            raise SystemExit(f"{self.path.stem} diverged at step {self.step}; delete {self.path} and lower RATE")
+            raise SystemExit(f"{self.path.stem} diverged at step {self.step}; delete {self.path} and lower RATES")
         losses, loss = {"spectral": spectral.item()}, spectral
         if share >= SPECTRAL_SHARE:
             losses["judge"] = self._teach_judges(fake.detach(), real)
@@ -172,10 +172,11 @@ def main() -> None:
     parser.add_argument("names", nargs="+", choices=sorted(SHAPES), metavar="NAME", help=", ".join(SHAPES))
     parser.add_argument("--steps", type=int, default=4_000, help="of each (default: %(default)s)")
     parser.add_argument("--batch", type=int, default=8, help="segments of a step (default: %(default)s)")
+    parser.add_argument("--clips", type=int, default=2_000, help="of training speech (default: %(default)s)")
     parser.add_argument("--threads", type=int, default=1)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
-    speech = training_speech(clips=CLIPS)
+    speech = training_speech(clips=arguments.clips)
     for name in arguments.names:
         Trainer(name, arguments.steps, arguments.batch).run(speech)
 
