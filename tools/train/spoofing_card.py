@@ -202,8 +202,8 @@ def draft_card(name: str, **changes: Any) -> Card:
         "python -m tools.train.spoofing light --steps 2500 --batch 32 --rate 7e-4 "
         "--start-from tools/train/checkpoints/spoofing-light.pt; "
         "python -m tools.train.spoofing phase --shape phase --steps 2200 --batch 32 --rate 7e-4 "
-        "--start-from tools/train/checkpoints/spoofing-phase.pt; both once more from blend.pt (--steps 1500 --batch 32 "
-        "--rate 5e-4 --seed 9); python -m tools.train.spoofing_card light-2/blend.pt phase-2/blend.pt",
+        "--start-from tools/train/checkpoints/spoofing-phase.pt; both on from blend.pt in a new run (--steps 1500 "
+        "--batch 32 --rate 5e-4 --seed 9); python -m tools.train.spoofing_card light-2/last.pt phase-2/last.pt",
         "parameters": {"hop_seconds": 2.0, "score": "logit-difference"},
     }  # fmt: skip
     return Card(**(fields | changes))
