@@ -199,7 +199,7 @@ def train_step(
     loss.backward()
     torch.nn.utils.clip_grad_norm_(model.parameters(), 5.0)
     optimiser.step()
-    return float(loss)
+    return float(loss.detach())
 
 
 def faster_in_half(model: Aasist, batch: int) -> bool:
