@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -87,7 +89,16 @@ def _run(make_work: Callable[[], Work], items: Sequence[T], jobs: int) -> Iterat
 
 def _start(make_work: Callable[[], Work]) -> None:
     global _work
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     _work = make_work()
+
+
+def _end_with_parent() -> None:
+    """A worker whose parent was killed would compute on for nobody."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _attempt_here(item: T) -> tuple[T, Any, str, str]:
