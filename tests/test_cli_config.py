@@ -50,6 +50,14 @@ def test_the_documented_settings_are_those_of_the_program() -> None:
     assert (Path(__file__).parents[1] / "docs" / "configuration.md").read_text("utf-8") == document()
 
 
+def refusal(config: Path, text: str) -> str:
+    """Why ``config check`` refuses a configuration of ``text``."""
+    config.write_text(text)
+    ran = voiceid("config", "check", "--config", config, "--json")
+    assert ran.code is ExitCode.SETTINGS
+    return str(ran.error["message"])
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
@@ -61,10 +69,7 @@ def test_the_documented_settings_are_those_of_the_program() -> None:
     ],
 )
 def test_check_looks_at_the_recording_that_takes_the_microphones_place(tmp_path: Path, text: str, problem: str) -> None:
-    config = tmp_path / "config.toml"
-    config.write_text(f"[activation]\n{text}")
-    ran = voiceid("config", "check", "--config", config, "--json")
-    assert ran.code is ExitCode.SETTINGS and problem in ran.error["message"]
+    assert problem in refusal(tmp_path / "config.toml", f"[activation]\n{text}")
 
 
 @pytest.mark.parametrize(
@@ -80,9 +85,8 @@ def test_check_looks_at_the_recording_that_takes_the_microphones_place(tmp_path:
 )
 def test_check_refuses_paths_that_cannot_be_meant(tmp_path: Path, text: str, problem: str) -> None:
     config = tmp_path / "config.toml"
-    config.write_text(text)
-    ran = voiceid("config", "check", "--config", config, "--json")
-    assert ran.code is ExitCode.SETTINGS and problem in ran.error["message"] and str(config) in ran.error["message"]
+    message = refusal(config, text)
+    assert problem in message and str(config) in message
 
 
 @pytest.mark.parametrize(

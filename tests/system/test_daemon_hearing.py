@@ -8,8 +8,7 @@ import os
 import secrets
 import sys
 import termios
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -18,6 +17,7 @@ import pytest
 import soundfile
 
 from tests.system.daemon_helpers import RP, Running, say
+from tests.wait_helpers import until
 from voiceid.activation import UtteranceCollector
 from voiceid.audio import read_waveform
 from voiceid.audio.vad import FRAME
@@ -108,14 +108,6 @@ def a_word_of(file: Path) -> bytes:
 def unread(end: BinaryIO) -> int:
     """Bytes in the pipe that nobody took yet."""
     return int.from_bytes(fcntl.ioctl(end, termios.FIONREAD, bytes(4)), sys.byteorder)
-
-
-def until(condition: Callable[[], bool]) -> None:
-    """Wait, and fail after a minute."""
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def test_it_decides_before_the_end_is_certain_and_says_so_to_admins_only_then(enrolled: Running, command: Path) -> None:

@@ -99,15 +99,14 @@ class Windows:
         systems = np.array([share_group(row.system) for row in self.rows])
         raw = np.array([row.native_codec == "flac" for row in self.rows])
         weights = np.where(raw, RAW_SHARE / max(1, raw.sum()), (1 - RAW_SHARE) / max(1, (~raw).sum()))
-        groups = [(self.labels == 1, 1.0)]
-        self.originals = originals(self.rows)
         shares = {name: share for name, share in SYSTEM_SHARES.items() if (systems == name).any()}
-        groups += [(systems == name, share) for name, share in shares.items()]
+        groups = [(systems == name, share) for name, share in shares.items()]
         groups.append(((self.labels == 0) & ~np.isin(systems, list(shares)), 1 - sum(shares.values())))
         for members, share in groups:
             weights[members] *= share / max(weights[members].sum(), 1e-12)
-        self._draws = [np.where(self.labels == label, weights, 0) for label in (0, 1)]
-        self._draws = [weights / weights.sum() for weights in self._draws]
+        of_class = [np.where(self.labels == label, weights, 0) for label in (0, 1)]
+        self._draws = [weights / weights.sum() for weights in of_class]
+        self.originals = originals(self.rows)
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -18,7 +18,7 @@ from voiceid.service.guesses import Guesses
 from voiceid.service.lockout import Lockout
 from voiceid.service.permissions import MAX_USERS_OF_UID, not_permitted
 from voiceid.service.protocol import RequestError
-from voiceid.service.renewing import Renewal
+from voiceid.service.renewing import Renewal, result_of
 from voiceid.service.schema import Fault
 from voiceid.service.session import Claim
 from voiceid.settings import MAX_RECORDINGS, Settings
@@ -53,16 +53,7 @@ class Enrolling:
                     break
             result, ended = await score(self._store, call, session, former)
         self._audit.change("user_enrolled_anew" if former else "user_enrolled", call.peer, result.template.name)
-        template = result.template
-        return {
-            "user": template.name,
-            "utterance_count": template.utterance_count,
-            "net_speech": template.net_speech,
-            "model_name": template.model_name,
-            "changed": True,
-            "ended_credentials": ended,
-            "similar": list(result.similar),
-        }
+        return result_of(result.template) | {"ended_credentials": ended, "similar": list(result.similar)}
 
     async def _renew(self, call: Call) -> dict[str, Any]:
         if call.params.get("replace"):
@@ -85,15 +76,7 @@ class Enrolling:
         user, judges = self._vault.show_user(call.params["user"]), self._ceremonies.judge.pipeline.judges
         if user.lacks(judges.identity.card.sha256, judges.relative_detectors):
             return None
-        return {
-            "user": user.name,
-            "utterance_count": user.utterance_count,
-            "net_speech": user.net_speech,
-            "model_name": user.model_name,
-            "changed": False,
-            "ended_credentials": [],
-            "similar": [],
-        }
+        return result_of(user) | {"changed": False}
 
     @property
     def _settings(self) -> Settings:

@@ -6,6 +6,8 @@ from typing import Any
 
 from voiceid.enrolment.enrol import EnrolmentFault, EnrolmentFeedback, EnrolmentSession
 from voiceid.enrolment.renewal import find_former, save_renewal
+from voiceid.enrolment.reports import UserSummary
+from voiceid.enrolment.template import Template
 from voiceid.enrolment.vault import Vault
 from voiceid.errors import EnrolmentError
 from voiceid.pipeline import Pipeline
@@ -17,6 +19,19 @@ from voiceid.types import Outcome, Waveform
 from voiceid.wall_clock import unix_seconds
 
 _DENIED = frozenset({EnrolmentFault.OTHER_SPEAKER, EnrolmentFault.SOUNDS_SYNTHETIC, EnrolmentFault.SOUNDS_REPLAYED})
+
+
+def result_of(user: Template | UserSummary) -> dict[str, Any]:
+    """The result of ``enrol`` where all that it did was to make what ``user`` tells of."""
+    return {
+        "user": user.name,
+        "utterance_count": user.utterance_count,
+        "net_speech": user.net_speech,
+        "model_name": user.model_name,
+        "changed": True,
+        "ended_credentials": [],
+        "similar": [],
+    }
 
 
 class Renewal:
@@ -67,15 +82,7 @@ class Renewal:
             EnrolmentError: not complete.
         """
         stored = save_renewal(self._vault, self.template, self.session)
-        return {
-            "user": stored.name,
-            "utterance_count": stored.utterance_count,
-            "net_speech": round(self.session.net_speech, 3),
-            "model_name": stored.model_name,
-            "changed": True,
-            "ended_credentials": [],
-            "similar": [],
-        }
+        return result_of(stored) | {"net_speech": round(self.session.net_speech, 3)}
 
     def _vouched(self, call: Call) -> None:
         """Insist on the word of an admin or the PIN."""

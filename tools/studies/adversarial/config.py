@@ -104,8 +104,7 @@ def read_study(path: Path) -> Study:
     for name in (*names, *study.transforms):
         if not NAME.fullmatch(name.replace(".", "")):
             raise StudyError(f"{path}: the name {name!r} is not of letters, digits, - and _")
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise StudyError(f"{path}: {twice[0]!r} is named twice")
+    refuse_twice(tuple(names), str(path))
     if not study.transforms or len(set(study.transforms)) < len(study.transforms):
         raise StudyError(f"{path}: transforms {list(study.transforms)}; name at least one, none twice")
     if study.lists:
