@@ -27,7 +27,7 @@ from voiceid.settings import ModelSettings
 def report(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> dict:
     """One quick run with a soak of a few seconds."""
     files = recordings_of(corpus, ["ls121"], 6)["ls121"]
-    ran = voiceid("benchmark", "--service", *files, "--quick", "--minutes", "0.2", "--json")
+    ran = voiceid("benchmark", "--service", *files, "--quick", "--minutes", "0.2", "--speed", "2", "--json")
     assert ran.code is ExitCode.ACCEPTED, ran.err
     return ran.json
 
@@ -52,7 +52,7 @@ def test_processor_and_memory_are_those_of_the_daemon(report: dict) -> None:
 
 def test_a_soak_has_its_slopes(report: dict) -> None:
     soak = report["soak"]
-    assert soak["minutes"] == 0.2 and soak["commands"] == sum(soak["answers"].values()) >= 1
+    assert soak["minutes"] == 0.2 and soak["speed"] == 2 and soak["commands"] == sum(soak["answers"].values()) >= 1
     assert len(soak["rss_mib"]) == 10 and min(soak["rss_mib"]) > 50
     assert soak["descriptors_last"] == soak["descriptors_first"] and soak["rss_growth_mib"] >= 0
 
@@ -79,6 +79,7 @@ def test_the_report_for_people(report: dict) -> None:
     ("options", "says"),
     [
         (("--minutes", "1"), "needs --service"),
+        (("--service", "--speed", "2"), "needs --minutes"),
         (("--service", "--compare", "x.json"), "cannot be combined"),
         (("--service", "--reference-onnx", "x.onnx"), "cannot be combined"),
     ],

@@ -1,4 +1,4 @@
-"""Audio in real time through a pipe that stands for the daemon's microphone."""
+"""Audio in real time, or faster, through a pipe that stands for the daemon's microphone."""
 
 from __future__ import annotations
 
@@ -33,6 +33,8 @@ class Feeder:
         """Frames that the pipe had no room for: two seconds were waiting in it already."""
         self.frames = 0
         """Frames written."""
+        self.speed = 1.0
+        """Seconds of audio a second."""
         self.waiting = 0.0
         """Seconds of audio that waited at most for the daemon's reader."""
         self._pipe = pipe
@@ -69,10 +71,10 @@ class Feeder:
         descriptor = self._open()
         if descriptor is None:
             return
-        began, due = time.monotonic(), 0
+        due = time.monotonic()
         try:
-            while not self._closed.wait(max(0.0, began + due * FRAME_SECONDS - time.monotonic())):
-                due += 1
+            while not self._closed.wait(max(0.0, due - time.monotonic())):
+                due += FRAME_SECONDS / self.speed
                 self._write(descriptor, self._next())
         except BrokenPipeError:
             pass  # the daemon ended

@@ -82,9 +82,12 @@ class Answering:
 
 @dataclass(frozen=True, slots=True)
 class Soak:
-    """A daemon in use for long; slopes after the first fifth, by least squares."""
+    """A daemon in use for long; slopes after the first fifth, by least squares, over hours of audio."""
 
     minutes: float
+    """Of audio."""
+    speed: float
+    """Seconds of audio a second."""
     commands: int
     answers: dict[str, int]
     rss_mib: tuple[float, ...]
@@ -125,9 +128,12 @@ def run_service_benchmark(
     *,
     quick: bool = False,
     minutes: float = 0.0,
+    speed: float = 1.0,
     on_step: Callable[[str], None] = lambda _: None,
 ) -> ServiceReport:
-    """Measure a daemon of its own; ``on_step`` hears what comes next, four times, five with a soak of ``minutes``.
+    """Measure a daemon of its own; ``on_step`` hears what comes next, four times, five with a soak.
+
+    The soak lasts ``minutes`` of audio, which comes ``speed`` times faster than real time.
 
     Raises:
         AudioError: no speech to measure on.
@@ -155,6 +161,7 @@ def run_service_benchmark(
         soak = None
         if minutes:
             on_step(f"{minutes:g} minutes of use")
+            feeder.speed = speed
             soak = run_soak(served, feeder, client, list(speech), minutes)
         usage = served.usage()
         return ServiceReport(
@@ -270,7 +277,7 @@ def _claim(served: Served, count: int) -> float:
 def run_soak(
     served: Served, feeder: Feeder, client: Client, commands: Sequence[Samples], minutes: float
 ) -> Soak | None:
-    """Speak ``commands`` over and over for ``minutes`` and watch what the daemon uses; None without /proc."""
+    """Speak ``commands`` over and over for ``minutes`` of audio and watch what the daemon uses; None without /proc."""
     if served.usage() is None:
         return None
     samples: list[Usage] = []
@@ -284,24 +291,25 @@ def run_soak(
     watcher = threading.Thread(target=watch, name="watcher", daemon=True)
     watcher.start()
     answers: Counter[str] = Counter()
-    end = time.monotonic() + 60 * minutes
+    end = time.monotonic() + 60 * minutes / feeder.speed
     try:
         while time.monotonic() < end:
             answers[speak(client, feeder, commands[answers.total() % len(commands)]).answer] += 1
-            time.sleep(SOAK_PAUSE)
+            time.sleep(SOAK_PAUSE / feeder.speed)
     finally:
         done.set()
         watcher.join()
-    return _soak(samples, minutes, answers)
+    return _soak(samples, minutes, feeder.speed, answers)
 
 
-def _soak(samples: Sequence[Usage], minutes: float, answers: Counter[str]) -> Soak:
+def _soak(samples: Sequence[Usage], minutes: float, speed: float, answers: Counter[str]) -> Soak:
     warm = samples[round(WARM_UP * len(samples)) :]
-    hours = [usage.at / 3600 for usage in warm]
+    hours = [usage.at * speed / 3600 for usage in warm]
     rss, descriptors = [usage.rss_mib for usage in warm], [float(usage.descriptors) for usage in warm]
     picked = np.linspace(0, len(samples) - 1, 10).round().astype(int)
     return Soak(
         minutes,
+        speed,
         answers.total(),
         dict(answers),
         tuple(round(samples[at].rss_mib, 1) for at in picked),
@@ -334,4 +342,4 @@ def _caveat(machine: Machine) -> str:
         where += ", which is no Raspberry Pi 4B: expect other figures there"
     busy = machine.load is not None and machine.load > machine.cores / 2
     disturbed = f"; load {machine.load} before the start: other programs slowed this down" if busy else ""
-    return f"measured {where}; audio came through a pipe in real time, not from a sound card{disturbed}"
+    return f"measured {where}; audio came through a pipe, not from a sound card{disturbed}"

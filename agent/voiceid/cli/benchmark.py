@@ -50,10 +50,14 @@ def benchmark(
             metavar="N",
             min=0,
             max=10_000,
-            help="With --service: also use it so long and watch its memory.",
+            help="With --service: also use it for so much audio and watch its memory.",
             show_default=False,
         ),
     ] = 0.0,
+    speed: Annotated[
+        float,
+        typer.Option(metavar="X", min=0.1, max=100, help="With --minutes: audio comes X times faster than real time."),
+    ] = 1.0,
 ) -> None:
     """Measure every stage for 1, 2, 3, 5 and 10 s of real speech, with one thread and with all.
 
@@ -70,15 +74,17 @@ def benchmark(
     time from the call to the first event and from the end of speech to the answer, processor time and memory while
     nobody speaks, claims a second, lost audio.
 
-    voiceid benchmark --service me-1.wav me-2.wav me-3.wav --minutes 10 --json
+    voiceid benchmark --service me-1.wav me-2.wav me-3.wav --minutes 60 --speed 6 --json
     """
     context = context_of(ctx)
     if service and (compare or reference_onnx):
         raise typer.BadParameter("--service cannot be combined with --compare or --reference-onnx")
     if minutes and not service:
         raise typer.BadParameter("--minutes needs --service")
+    if speed != 1 and not minutes:
+        raise typer.BadParameter("--speed needs --minutes")
     if service:
-        _service(context, files or [], quick=quick, minutes=minutes)
+        _service(context, files or [], quick=quick, minutes=minutes, speed=speed)
         return
     settings = context.settings()
     with progress("starting") as bar:
@@ -95,7 +101,7 @@ def benchmark(
     context.emit({**plain(report), **({"compared": ratios} if ratios else {})}, *_render(report, ratios))
 
 
-def _service(context: Context, files: list[Path], *, quick: bool, minutes: float) -> None:
+def _service(context: Context, files: list[Path], *, quick: bool, minutes: float, speed: float) -> None:
     settings = context.settings()
     with progress("starting") as bar:
         from voiceid.benchmark.service import run_service_benchmark
@@ -103,7 +109,9 @@ def _service(context: Context, files: list[Path], *, quick: bool, minutes: float
         from voiceid.cli.benchmark_service import render
 
         bar.set_total(5 + bool(minutes))
-        report = run_service_benchmark(settings, find_speech(files), quick=quick, minutes=minutes, on_step=bar.advance)
+        report = run_service_benchmark(
+            settings, find_speech(files), quick=quick, minutes=minutes, speed=speed, on_step=bar.advance
+        )
     context.emit(plain(report), *render(report))
 
 

@@ -48,7 +48,8 @@ def _facts(report: ServiceReport) -> Text:
 def _soak(soak: Soak) -> Text:
     rss, slope = soak.rss_mib, soak.rss_slope_mib_per_hour
     return Text(
-        f"{soak.minutes:g} minutes, {soak.commands} commands, {100 * soak.cpu_share:.1f} % of a core: "
+        f"{soak.minutes:g} minutes at {soak.speed:g} times real time, "
+        f"{soak.commands} commands, {100 * soak.cpu_share:.1f} % of a core: "
         f"memory {rss[0]:.1f} to {rss[-1]:.1f} MiB, {slope:+.2f} MiB an hour after warming up; "
         f"descriptors {soak.descriptors_first} to {soak.descriptors_last}, "
         f"{soak.descriptors_slope_per_hour:+.1f} an hour"

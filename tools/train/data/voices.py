@@ -19,13 +19,14 @@ from tqdm import tqdm
 
 from tools.train.data.corpus import Split, read_index
 from tools.train.data.other_voice import Move, other_voice
+from tools.train.data.packages import WORD_PACKAGES, package_sources
 from tools.train.teachers.campplus import cache_folder
 from voiceid.audio import prepare, read_waveform
 from voiceid.errors import AudioError
 from voiceid.types import SAMPLE_RATE, Samples, Source, Waveform
 
 MIN_SECONDS, MAX_SECONDS = 0.5, 12.0
-WORD_SETS = ("speech-commands", "fsdd")
+WORD_SETS = ("speech-commands", "fsdd", *WORD_PACKAGES)
 """Sets of single words."""
 CLIPS_A_VOICE = 5
 """Clips of one speaker that are moved to one other voice."""
@@ -122,12 +123,17 @@ def main() -> None:
     parser.add_argument("--split", choices=("train", "dev"), default="train", help="development speech shows progress")
     parser.add_argument("--sets", nargs="+", help="only these sets of the corpus")
     parser.add_argument("--synthetic", type=Path, help="folder of synthetic speech instead of the corpus")
+    parser.add_argument("--packages", action="store_true", help="speech of Debian packages instead of the corpus")
     options = parser.parse_args()
     source = options.synthetic
     name = source.name if source else "corpus" if options.split == "train" else "corpus-dev"
+    name = "packages" if options.packages else name
     name += f"-moved{options.moved}" if options.moved is not None else ""
     folder = cache_folder("identity") / "banks" / name
-    sources = synthetic_sources(source) if source else corpus_sources(options.split)
+    if options.packages:
+        sources = package_sources()
+    else:
+        sources = synthetic_sources(source) if source else corpus_sources(options.split)
     if options.sets:
         sources = [row for row in sources if row[2] in options.sets]
     build_bank(folder, sources, moved=options.moved)

@@ -1,0 +1,53 @@
+"""Speech to train on besides the whole corpus: samples of it, and recordings of packages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tools.train.data import packages
+from tools.train.data.corpus import read_index
+from tools.train.data.sample import sample
+
+
+def test_a_sample_has_a_few_clips_of_a_few_speakers_of_every_set_and_split(corpus: Path) -> None:
+    items = read_index(corpus / "index.csv")
+    kept = sample(items, speakers=3, clips=2, seed=0)
+    assert kept == sample(items, speakers=3, clips=2, seed=0)
+    chosen = [item for item in items if item.path in kept]
+    assert {(item.set, item.split, item.kind) for item in chosen} == {(i.set, i.split, i.kind) for i in items}
+    readers = [item.speaker for item in chosen if item.set == "ls-test-clean" and item.split == "test"]
+    assert len(set(readers)) == 3 and len(readers) == 6
+    assert sum(item.set == "picovoice-commands" for item in chosen) == 6
+    assert {i.path for i in items if i.kind == "rir"} <= kept
+
+
+def test_recordings_of_packages_are_told_apart_by_voice_where_a_folder_holds_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = (
+        "games/fillets-ng/sound/cabin1/cs/cab-1.ogg",
+        "games/fillets-ng/sound/cabin1/music.ogg",
+        "tuxpaint/stamps/animals/cat_desc_fr.ogg",
+        "tuxpaint/stamps/animals/cat.ogg",
+        "klettres/de/alpha/a.ogg",
+        "klettres/de/syllab/ab.ogg",
+        "klettres/en/alpha/readme.txt",
+        "kajongg/voices/de/male1/east.ogg",
+        "games/hedgewars/Data/Sounds/voices/Robot/hello.ogg",
+        "games/hedgewars/Data/Sounds/voices/Pirate/hello.ogg",
+    )
+    for name in names:
+        path = tmp_path / "usr" / "share" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    monkeypatch.setattr(packages, "unpack", lambda wanted: tmp_path)
+    assert [(path.name, speaker, package) for path, speaker, package in packages.package_sources()] == [
+        ("cab-1.ogg", "", "fillets-ng-data-cs"),
+        ("cat_desc_fr.ogg", "", "tuxpaint-stamps-default"),
+        ("a.ogg", "klettres-data-de", "klettres-data"),
+        ("ab.ogg", "klettres-data-de", "klettres-data"),
+        ("east.ogg", "kajongg-de-male1", "kajongg"),
+        ("hello.ogg", "hedgewars-data-Pirate", "hedgewars-data"),
+    ]
