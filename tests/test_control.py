@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tools.train.control import CUES, cues, train_control
 from tools.train.data import spoofing
+from tools.train.data.channel import Codec
 from tools.train.metrics import eer
 from voiceid.types import SAMPLE_RATE, Samples
 
@@ -79,8 +80,9 @@ def test_the_codec_stands_at_the_same_places_for_both_classes(corpus: Path, monk
     chain: list[str] = []
 
     def step(name: str) -> Callable[..., Samples]:
-        def passed(samples: Samples, *_: object, **options: object) -> Samples:
-            chain.append(f"{name} {options}" if options else name)
+        def passed(samples: Samples, *given: object, **options: object) -> Samples:
+            codec = next((each.subtype for each in given if isinstance(each, Codec)), None)
+            chain.append(f"{name} {codec or options or ''}".rstrip())
             return samples
 
         return passed
@@ -92,13 +94,12 @@ def test_the_codec_stands_at_the_same_places_for_both_classes(corpus: Path, monk
         monkeypatch.setattr(spoofing, name, step(name))
     monkeypatch.setattr(spoofing, "TRAIN_SYSTEMS", {"identical": lambda samples, _: samples})
     monkeypatch.setattr(spoofing, "synthetic_files", lambda split: {})
-    for crop in chosen:
+    for crop, codec in (*((crop, crop.codec) for crop in chosen), (chosen[0], "vorbis")):
         chain.clear()
+        monkeypatch.setattr(spoofing.Crop, "codec", codec)
         rows = [row for _, row in spoofing.windows_of([crop], "train", random)]
-        made = 1 + spoofing.COPIES[crop.codec]
+        made = 1 + spoofing.COPIES[codec]
         assert [row.label for row in rows] == ([1] + [0] * (made - 1)) * spoofing.CHANNELS
-        coded = made - 1 if crop.codec == "opus" else 0
-        assert chain[:coded] == ["through_codec"] * coded
-        assert chain[coded:] == ["channel", f"stored {{'opus': {spoofing.OPUS[crop.codec]}}}"] * (
-            made * spoofing.CHANNELS
-        )
+        coded = 0 if codec == "flac" else made - 1
+        assert chain[:coded] == [f"through_codec {codec.upper()}"] * coded
+        assert chain[coded:] == ["channel", f"stored {{'opus': {spoofing.OPUS[codec]}}}"] * (made * spoofing.CHANNELS)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
+import soundfile
 
 from tools.train.data import packages
 from tools.train.data.corpus import read_index
@@ -51,3 +53,19 @@ def test_recordings_of_packages_are_told_apart_by_voice_where_a_folder_holds_one
         ("east.ogg", "kajongg-de-male1", "kajongg"),
         ("hello.ogg", "hedgewars-data-Pirate", "hedgewars-data"),
     ]
+
+
+def test_the_detector_hears_people_alone_and_no_package_in_two_splits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("klettres/de/alpha/a.ogg", "ktuberling/sounds/fr/eye.wav", "qabcs/abcs/de/sounds/words/ball.ogg"):
+        path = tmp_path / "usr" / "share" / name
+        path.parent.mkdir(parents=True)
+        soundfile.write(path, np.zeros(4000), 16_000)
+    (tmp_path / "usr" / "share" / "klettres" / "de" / "alpha" / "b.ogg").write_bytes(b"torn")
+    monkeypatch.setattr(packages, "unpack", lambda wanted: tmp_path)
+    train, dev = packages.package_items("train"), packages.package_items("dev")
+    assert [(item.path.name, item.set, item.speaker) for item in train] == [
+        ("a.ogg", "klettres-data", "klettres-data-de")
+    ]
+    assert [(item.path.name, item.kind, item.seconds) for item in dev] == [("eye.wav", "bonafide", 0.25)]

@@ -1,9 +1,13 @@
-"""Train the identity model: a narrow ResCNN that learns CAM++'s speaker space, and to tell the labelled speakers apart.
+"""Train the identity model: a narrow ResCNN that learns CAM++'s speaker space, then to tell labelled speakers apart.
 
 Every batch holds crops of one random length, 1 to 2.9 s, mostly augmented, and asks for what the teacher made of the
 clean crop. Three losses: the cosine distance to the teacher's centred embedding, the difference of the similarities
-within the batch, and that of the frames which the teacher pools, through a linear layer that is thrown away. A fourth,
-additive angular margin softmax over the labelled speakers (Deng et al., 2019), can join in.
+within the batch, and that of the frames which the teacher pools, through a linear layer that is thrown away.
+
+``--triplets`` fine-tunes besides: every batch also holds stretches of a few speakers of whom banks have several
+recordings, and for each the least similar stretch of its speaker has to come before the most similar one of another
+(Li et al., arXiv 1705.02304; hard mining within the batch as in Hermans et al., arXiv 1703.07737). The teacher is still
+followed, lest so few speakers undo it.
 """
 
 from __future__ import annotations
@@ -23,8 +27,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 from tqdm import tqdm
 
-from tools.train.data.lessons import BLOCK, BLOCKS, SAMPLES, SHARD
+from tools.train.data.lessons import BLOCK, BLOCKS, SAMPLES, SHARD, Pool, Voice
 from tools.train.data.voice_augmentation import Augmenter
+from tools.train.data.voices import Bank, open_bank
 from tools.train.networks.deep_speaker import DeepSpeaker, Shape
 from tools.train.teachers.campplus import DIMENSION, cache_folder
 from tools.train.unfold import unfold
@@ -35,8 +40,8 @@ from voiceid.types import SAMPLE_RATE
 Crops = NDArray[np.float32]
 CROP_BLOCKS = (6, BLOCKS)
 """Shortest and longest crop: 0.96 to 2.88 s."""
-MIN_CROPS = 4
-"""A speaker with fewer crops has no label."""
+TRIPLET_SPEAKERS, TRIPLET_STRETCHES = 5, 3
+"""Speakers of a batch with triplets, and stretches of each."""
 HEARD = 512
 """Channels that the teacher pools."""
 FRONT_ENDS = {"log-mel": log_mel, "deep-speaker-fbank": deep_speaker_fbank}
@@ -54,12 +59,10 @@ class Recipe:
     weight_decay: float = 1e-4
     relational: float = 2.0
     frames: float = 0.5
-    margin_weight: float = 0.0
-    """Zero: the margin pulled the network away from its teacher, and unseen speakers closer together."""
+    triplets: float = 0.0
+    """Weight of the triplet loss."""
     margin: float = 0.2
-    margin_scale: float = 24.0
-    margin_from: float = 0.5
-    """Share of the steps after which the speaker labels join in."""
+    """By how much a crop's cosine to its own speaker is to surpass that to another."""
     averaging: float = 0.99
     seed: int = 1
 
@@ -71,27 +74,18 @@ class Lessons:
         shards = sorted(path.name[:3] for path in folder.glob("*.label.npy"))
         if not shards:
             raise SystemExit(f"{folder}: no lessons; make them with tools.train.data.lessons")
-        self.audio, self.frames, teacher, labels = (
+        self.audio, self.frames, teacher = (
             [np.load(folder / f"{shard}.{part}.npy", mmap_mode=mode) for shard in shards]
-            for part, mode in (("audio", "r"), ("frames", "r"), ("teacher", None), ("label", None))
+            for part, mode in (("audio", "r"), ("frames", "r"), ("teacher", None))
         )
         self.unit = _unit(np.concatenate(teacher))
         self.mean = self.unit.mean(axis=0)
         """Mean of the teacher's unit embeddings: subtracted from targets."""
         self.targets = _unit(self.unit - self.mean)
-        names = np.concatenate(labels)
-        known, counts = np.unique(names[names != ""], return_counts=True)
-        self.speakers = [str(name) for name in known[counts >= MIN_CROPS]]
-        if not self.speakers:
-            raise SystemExit(f"{folder}: no speaker has {MIN_CROPS} crops; make more lessons")
-        self.labels = np.searchsorted(self.speakers, names)
-        found = np.minimum(self.labels, len(self.speakers) - 1)
-        self.labels[np.array(self.speakers)[found] != names] = -1
-        self.centres = np.stack([_unit(self.targets[self.labels == i].mean(axis=0)) for i in range(len(self.speakers))])
         sample = np.concatenate([frames[:64].astype(np.float32) for frames in self.frames[:8]]).reshape(-1, HEARD)
         deviation = sample.std(axis=0)
         self.frame_mean, self.frame_deviation = sample.mean(axis=0), np.maximum(deviation, deviation.mean() / 5)
-        self.hours = len(names) * SAMPLES / SAMPLE_RATE / 3600
+        self.hours = len(self.targets) * SAMPLES / SAMPLE_RATE / 3600
 
     def draw(self, count: int, blocks: int, rng: np.random.Generator) -> tuple[NDArray[np.int64], Crops, Crops]:
         """``count`` lessons, of each ``blocks`` blocks: samples (n, s) and standardised frames (n, blocks, 512)."""
@@ -109,36 +103,48 @@ class Lessons:
         return crops / 32768, (frames - self.frame_mean) / self.frame_deviation
 
 
-class MarginHead(nn.Module):
-    """Additive angular margin softmax over the labelled speakers, from their (N, 192) centres in teacher space."""
+class Voices:
+    """The speakers of whom ``banks`` have more than one recording."""
 
-    def __init__(self, centres: Tensor, margin: float, scale: float) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(centres.clone())
-        self.margin, self.scale = margin, scale
+    def __init__(self, banks: list[Bank]) -> None:
+        self.pool = Pool.of(banks)
+        self.names = [name for name, clips in self.pool.speakers.items() if len(clips) > 1]
+        if len(self.names) < TRIPLET_SPEAKERS:
+            raise SystemExit(f"the banks have {len(self.names)} speakers heard twice; triplets take {TRIPLET_SPEAKERS}")
 
-    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
-        cosine = (embeddings @ functional.normalize(self.weight, dim=1).T).clamp(-1 + 1e-6, 1 - 1e-6)
-        own = functional.one_hot(labels, len(self.weight)).bool()
-        angle = torch.acos(cosine) + self.margin
-        return functional.cross_entropy(self.scale * torch.where(own, torch.cos(angle), cosine), labels)
+    def draw(self, length: int, rng: np.random.Generator) -> Crops:
+        """:data:`TRIPLET_STRETCHES` stretches of each of :data:`TRIPLET_SPEAKERS` speakers, one after the other."""
+        chosen = [self.names[i] for i in rng.choice(len(self.names), TRIPLET_SPEAKERS, replace=False)]
+        voices = [Voice(self.pool.speakers[name], name, 1.0) for name in chosen]
+        return np.stack([self.pool.stretch(voice, length, rng) for voice in voices for _ in range(TRIPLET_STRETCHES)])
+
+
+def hard_triplets(embeddings: Tensor, labels: Tensor, margin: float) -> Tensor:
+    """Mean loss of the hardest triplet of every one of the unit ``embeddings`` (N, d) of several speakers (N,)."""
+    cosine = embeddings @ embeddings.T
+    same = labels[:, None] == labels[None, :]
+    farthest = cosine.masked_fill(~same, 1.0).amin(dim=1)
+    nearest = cosine.masked_fill(same, -1.0).amax(dim=1)
+    return functional.relu(margin + nearest - farthest).mean()
 
 
 class Trainer:
     """One run: network, its running average, optimiser, and where it stands."""
 
-    def __init__(self, recipe: Recipe, lessons: Lessons, augmenter: Augmenter, folder: Path, device: str) -> None:
+    def __init__(
+        self, recipe: Recipe, lessons: Lessons, augmenter: Augmenter, folder: Path, device: str, voices: Voices | None
+    ) -> None:
         torch.manual_seed(recipe.seed)
+        self.voices = voices
         self.recipe, self.lessons, self.augmenter, self.device = recipe, lessons, augmenter, torch.device(device)
         self.checkpoint = folder / "checkpoint.pt"
         shape = Shape(recipe.channels, DIMENSION, normalise_input=recipe.frontend == "log-mel", deviation=True)
         self.network = DeepSpeaker(shape).to(self.device, memory_format=torch.channels_last)
-        self.head = MarginHead(torch.from_numpy(lessons.centres), recipe.margin, recipe.margin_scale).to(self.device)
         self.hint = nn.Linear(self.network.affine.in_features // 2, HEARD).to(self.device)
         """From the frames that the student pools to those that the teacher pools; not part of the model."""
         average = torch.optim.swa_utils.get_ema_multi_avg_fn(recipe.averaging)
         self.average = torch.optim.swa_utils.AveragedModel(self.network, multi_avg_fn=average, use_buffers=True)
-        parameters = [*self.network.parameters(), *self.hint.parameters(), *self.head.parameters()]
+        parameters = [*self.network.parameters(), *self.hint.parameters()]
         self.optimiser = torch.optim.AdamW(parameters, lr=recipe.rate, weight_decay=recipe.weight_decay)
         self.step = 0
         self.history: list[dict[str, float]] = []
@@ -172,24 +178,26 @@ class Trainer:
             )
         blocks = int(rng.integers(CROP_BLOCKS[0], CROP_BLOCKS[1] + 1))
         chosen, crops, heard = self.lessons.draw(recipe.batch, blocks, rng)
+        if self.voices is not None:
+            crops = np.concatenate((crops, self.voices.draw(crops.shape[1], rng)))
         features = self._features(self.augmenter(crops, rng))
         targets = torch.from_numpy(self.lessons.targets[chosen]).to(self.device)
-        labels = torch.from_numpy(self.lessons.labels[chosen]).to(self.device)
         self.network.train()
         with torch.autocast(self.device.type, torch.bfloat16):
             frames = self.network.frames(torch.from_numpy(features).to(self.device))
-            hints = self.hint(frames[:, :blocks])
-        embeddings = self.network.pool(frames.float().mean(dim=1), frames.float().var(dim=1, unbiased=False))
+            hints = self.hint(frames[: recipe.batch, :blocks])
+        everything = self.network.pool(frames.float().mean(dim=1), frames.float().var(dim=1, unbiased=False))
+        embeddings = everything[: recipe.batch]
         distance = (1 - (embeddings * targets).sum(dim=1)).mean()
         relations = functional.mse_loss(embeddings @ embeddings.T, targets @ targets.T)
         missed = functional.mse_loss(hints.float(), torch.from_numpy(heard).to(self.device))
         loss = distance + recipe.relational * relations + recipe.frames * missed
         losses = {"distance": distance.item(), "relations": relations.item(), "frames": missed.item()}
-        known = labels >= 0
-        if recipe.margin_weight and share >= recipe.margin_from and bool(known.any()):
-            margin = self.head(embeddings[known], labels[known])
-            loss = loss + recipe.margin_weight * margin
-            losses["margin"] = margin.item()
+        if self.voices is not None:
+            labels = torch.arange(TRIPLET_SPEAKERS, device=self.device).repeat_interleave(TRIPLET_STRETCHES)
+            triplets = hard_triplets(everything[recipe.batch :], labels, recipe.margin)
+            loss = loss + recipe.triplets * triplets
+            losses["triplets"] = triplets.item()
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()
         nn.utils.clip_grad_norm_(self.network.parameters(), 5.0)
@@ -204,7 +212,7 @@ class Trainer:
 
     def unseen_similarity(self, unseen: Lessons, count: int = 600) -> float:
         """Mean cosine of the averaged network's embeddings of whole ``unseen`` lessons with the teacher's."""
-        chosen = np.arange(min(count, len(unseen.labels)))
+        chosen = np.arange(min(count, len(unseen.unit)))
         crops, _ = unseen.crops(chosen, BLOCKS, np.random.default_rng(0))
         network = self.average.module.eval()
         with torch.inference_mode():
@@ -224,7 +232,6 @@ class Trainer:
             "network": self.network.state_dict(),
             "average": self.average.state_dict(),
             "hint": self.hint.state_dict(),
-            "head": self.head.state_dict(),
             "optimiser": self.optimiser.state_dict(),
             "teacher_mean": torch.from_numpy(self.lessons.mean),
             "history": self.history,
@@ -234,7 +241,7 @@ class Trainer:
         partial.replace(self.checkpoint)
 
     def resume(self, path: Path, *, weights_only: bool = False) -> None:
-        """Go on from ``path``; ``weights_only`` starts a new schedule (and head) from its averaged weights.
+        """Go on from ``path``; ``weights_only`` starts a new schedule from its averaged weights.
 
         Then the run may be wider than the one it starts from. An exported model (``.onnx``) has nothing but weights.
         """
@@ -253,11 +260,6 @@ class Trainer:
         self.average.load_state_dict(state["average"])
         self.network.load_state_dict(state["network"])
         self.hint.load_state_dict(state["hint"])
-        if state["head"]["weight"].shape == self.head.weight.shape:
-            self.head.load_state_dict(state["head"])
-        else:  # other banks, other speakers: the head, which is the last parameter, starts anew
-            last = state["optimiser"]["param_groups"][0]["params"][-1]
-            state["optimiser"]["state"].pop(last, None)
         self.optimiser.load_state_dict(state["optimiser"])
         self.step, self.history = state["step"], state["history"]
 
@@ -299,8 +301,10 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=defaults.steps)
     parser.add_argument("--batch", type=int, default=defaults.batch)
     parser.add_argument("--rate", type=float, default=defaults.rate)
-    parser.add_argument("--margin-weight", type=float, default=defaults.margin_weight)
-    parser.add_argument("--margin-from", type=float, default=defaults.margin_from)
+    parser.add_argument(
+        "--triplets", type=float, default=defaults.triplets, help="weight of the triplet loss (0: none)"
+    )
+    parser.add_argument("--banks", nargs="+", default=["corpus"], help="banks whose speakers make triplets")
     parser.add_argument("--seed", type=int, default=defaults.seed)
     parser.add_argument(
         "--start-from", type=Path, help="checkpoint or exported .onnx whose weights start a new schedule"
@@ -309,16 +313,16 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    chosen = {
-        n: getattr(options, n) for n in ("frontend", "steps", "batch", "rate", "margin_weight", "margin_from", "seed")
-    }
+    chosen = {n: getattr(options, n) for n in ("frontend", "steps", "batch", "rate", "triplets", "seed")}
     recipe = Recipe(channels=tuple(options.channels), **chosen)
     home = cache_folder("identity")
     folder = home / "runs" / options.name
     folder.mkdir(parents=True, exist_ok=True)
     lessons = Lessons(home / "lessons" / options.lessons)
-    print(f"{len(lessons.targets)} lessons, {lessons.hours:.1f} h, {len(lessons.speakers)} labelled speakers")
-    trainer = Trainer(recipe, lessons, Augmenter.from_corpus(), folder, options.device)
+    voices = Voices([open_bank(home / "banks" / name) for name in options.banks]) if recipe.triplets else None
+    heard = f"; {len(voices.names)} speakers heard more than once" if voices else ""
+    print(f"{len(lessons.targets)} lessons, {lessons.hours:.1f} h{heard}")
+    trainer = Trainer(recipe, lessons, Augmenter.from_corpus(), folder, options.device, voices)
     if trainer.checkpoint.exists():
         trainer.resume(trainer.checkpoint)
     elif options.start_from:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections import Counter
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import numpy as np
 import torch
 
 from tools.train.cards import write_card
+from tools.train.data.packages import RECORDED
 from tools.train.data.voices import WORD_SETS, Bank, build_bank, corpus_sources, open_bank
 from tools.train.export.identity import export
 from tools.train.identity import load_network
@@ -108,6 +110,7 @@ def draft(network_file: str, networks: list[DeepSpeaker], front_end: str, hours:
             TrainingData(
                 "corpus, class A and A* bona fide speech of the training split", "CC BY 4.0, CC0, MIT, ...", hours
             ),
+            *recordings(),
             TrainingData("CAM++ embeddings and frames of that speech (teacher)", "Apache-2.0", "of every lesson"),
             TrainingData("Kokoro synthetic voices", "Apache-2.0", "see the command"),
         ],
@@ -115,6 +118,21 @@ def draft(network_file: str, networks: list[DeepSpeaker], front_end: str, hours:
         command="",
         licence="MIT",
     )
+
+
+def recordings() -> list[TrainingData]:
+    """The packages whose speech trained the model, if there is a bank of them."""
+    folder = cache_folder("identity") / "banks" / "packages"
+    if not (folder / "index.json").is_file():
+        return []
+    lengths: Counter[str] = Counter()
+    for clip in open_bank(folder).clips:
+        lengths[clip.set] += clip.length
+    return [
+        TrainingData(f"Debian package {each.package}, recordings", each.licence, f"{minutes:.0f} minutes")
+        for each in RECORDED
+        if (minutes := lengths[each.package] / SAMPLE_RATE / 60)
+    ]
 
 
 def likeness(model: IdentityModel, development: Verification) -> Likeness:

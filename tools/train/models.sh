@@ -29,7 +29,8 @@ step() {
 many() { if [[ -n $rehearse ]]; then echo "$2"; else echo "$1"; fi; }
 
 if [[ -n $rehearse ]]; then
-  cache=$cache/rehearsal models=$cache/rehearsal/models
+  cache=$cache/rehearsal
+  models=$cache/models
   mkdir -p "$models"
   step tools.train.data.sample "$cache/corpus"
   export VOICEID_CACHE=$cache VOICEID_CORPUS=$cache/corpus VOICEID_MODELS=$models
@@ -65,9 +66,10 @@ step tools.train.identity_card "$runs/wide/checkpoint.pt" "$runs/main/checkpoint
 step tools.train.consistency --card "$models/identity-pi.json"
 
 # Spoofing: shards of genuine crops and of copies through the same channels, then the detector.
-for seed in 70 71; do step tools.train.data.spoofing --split train --shards "$(many 11 1)" --seed "$seed"; done
-step tools.train.data.spoofing --split train --shards "$(many 8 1)" --seed 73 --no-copies
-step tools.train.data.spoofing --split dev --shards 1 --seed 30
+crops=(--crops "$(many 96 10)")
+for seed in 70 71; do step tools.train.data.spoofing --split train --shards "$(many 11 1)" --seed "$seed" "${crops[@]}"; done
+step tools.train.data.spoofing --split train --shards "$(many 8 1)" --seed 73 --no-copies "${crops[@]}"
+step tools.train.data.spoofing --split dev --shards 1 --seed 30 "${crops[@]}"
 step tools.train.control
 detectors=$cache/spoofing
 step tools.train.spoofing "$detectors/light" --steps "$(many 10000 20)" --rate 1.5e-3 --device "$device"

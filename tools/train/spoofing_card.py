@@ -23,7 +23,7 @@ from tqdm import tqdm
 from tools.train.cards import write_card
 from tools.train.data.attacks.cache import spoofing_cache
 from tools.train.data.corpus import Item, read_index
-from tools.train.data.spoofing import WITHOUT_COPIES, read_shard, shard_folder
+from tools.train.data.spoofing import OF_PACKAGES, WITHOUT_COPIES, read_shard, shard_folder
 from tools.train.data.synthetic import BY_NAME
 from tools.train.export.spoofing import export
 from tools.train.metrics import apcer_at_bpcer, bootstrap_ci, eer, fit_calibration
@@ -74,7 +74,7 @@ def training_data() -> list[TrainingData]:
     return [
         TrainingData(
             f"genuine speech of the training speakers of {', '.join(genuine)}",
-            "classes A and A* (CC BY 4.0, CC0, Apache-2.0, public domain, CC BY-SA 4.0, CC BY-SA 3.0, GPL-2+)",
+            "classes A and A* (CC BY 4.0, CC0, Apache-2.0, public domain, CC BY-SA 4.0, CC BY-SA 3.0, GPL-2, GPL-2+)",
             f"{sum(counts[name] for name in genuine)} windows of 4 s",
         ),
         TrainingData(
@@ -97,9 +97,10 @@ def data_commands() -> str:
     for split in ("train", "dev"):
         seeds = Counter(path.stem.split("-")[0] for path in shard_folder(split).glob("*.npy"))  # type: ignore[arg-type]
         for name, count in sorted(seeds.items()):
-            seed = name.removesuffix(WITHOUT_COPIES)
-            command = f"python -m tools.train.data.spoofing --split {split} --shards {count} --seed {int(seed)}"
-            commands.append(command if seed == name else f"{command} --no-copies")
+            seed = int(name.rstrip(WITHOUT_COPIES + OF_PACKAGES))
+            command = f"python -m tools.train.data.spoofing --split {split} --shards {count} --seed {seed}"
+            options = ((WITHOUT_COPIES, "--no-copies"), (OF_PACKAGES, "--packages"))
+            commands.append(" ".join([command, *(option for mark, option in options if mark in name)]))
     return "; ".join(commands)
 
 

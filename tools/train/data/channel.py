@@ -33,6 +33,8 @@ class Codec:
 
 OPUS_20K = Codec("OGG", "OPUS", (0.95, 0.95))
 """About 20 kbit/s, as most of the corpus is stored."""
+VORBIS = Codec("OGG", "VORBIS", (0.4, 0.8))
+"""As games and teaching programs keep their speech."""
 OTHER_CODECS = (
     Codec("OGG", "OPUS", (0.6, 0.97)),
     Codec("OGG", "VORBIS", (0.2, 1.0)),

@@ -20,8 +20,9 @@ from tqdm import tqdm
 from tools.train.data.attacks.cache import spoofing_cache
 from tools.train.data.attacks.spectral import spliced_band
 from tools.train.data.attacks.systems import DEV_SYSTEMS, TRAIN_SYSTEMS, System
-from tools.train.data.channel import OPUS_20K, channel, stored, through_codec
+from tools.train.data.channel import OPUS_20K, VORBIS, channel, stored, through_codec
 from tools.train.data.corpus import Item, Split, read_index
+from tools.train.data.packages import PACKAGES, package_items
 from tools.train.data.synthetic import draw, synthetic_files, voice_of
 from tools.train.networks.aasist import SAMPLES
 from voiceid.audio import prepare, read_waveform
@@ -29,6 +30,8 @@ from voiceid.types import SAMPLE_RATE, Samples, Source, Waveform
 
 QUOTAS = {"picovoice-wakewords": 350, "precise-community": 250, "speech-commands": 400, "fsdd": 40}
 """At most so many clips of sets of very short clips; all of the others."""
+PACKAGE_QUOTA = 120
+"""At most so many recordings of a package, and at most one crop of each."""
 CROPS = {"ls-train100-1utt": 3, "ls-test-clean": 2, "ls-train100-3spk": 2}
 RAW_REPEATS = 3
 """How often training takes a recording that no codec had touched: a tenth of the data, but what a microphone gives."""
@@ -43,14 +46,18 @@ SHARD = 96
 """Genuine crops a shard."""
 WITHOUT_COPIES = "n"
 """In the name of shards without copies."""
+OF_PACKAGES = "p"
+"""In the name of shards whose genuine speech comes from packages."""
 CHANNELS = 2
 """Channels that a crop and its copies go through, each for other windows: a channel costs little beside a copy."""
-COPIES = {"opus": 2, "flac": 5}
+COPIES = {"opus": 2, "vorbis": 2, "flac": 5}
 """Copies of each genuine crop, by its codec: uncompressed recordings are rare."""
-OPUS = {"opus": 1.0, "flac": 0.3}
+CODECS = {"opus": OPUS_20K, "vorbis": VORBIS}
+"""Codecs in which genuine speech is kept."""
+OPUS = {"opus": 1.0, "vorbis": 0.3, "flac": 0.3}
 """How often a window passes the corpus's codec behind its channel, by the codec before it: both classes alike."""
-CODED_SPEECH = 0.6
-"""Share of synthetic speech that passes the codec before its channel, too, as most genuine speech has."""
+CODED_SPEECH = {"opus": 0.5, "vorbis": 0.2, "flac": 0.3}
+"""Shares of synthetic speech that pass a codec before their channel, too, as most genuine speech has."""
 WEIGHTS = {
     "world-copy": 2.0,
     "griffin-lim-mel": 2.0,
@@ -101,6 +108,8 @@ class Crop:
 
     @property
     def codec(self) -> str:
+        if self.item.path.suffix == ".ogg" and self.item.set in PACKAGES:
+            return "vorbis"
         return "opus" if self.item.path.suffix in (".opus", ".ogg") else "flac"
 
 
@@ -118,20 +127,26 @@ def read_shard(path: Path) -> Shard:
     return Shard(np.load(path, mmap_mode="r"), rows)
 
 
-def genuine_crops(split: Split, random: np.random.Generator) -> list[Crop]:
-    """Shuffled crops of the genuine speech of ``split``; for training, those without a codec come several times."""
-    genuine = [item for item in read_index() if item.split == split and item.kind == "bonafide"]
+def genuine_crops(split: Split, random: np.random.Generator, *, packages: bool = False) -> list[Crop]:
+    """Shuffled crops of the genuine speech of ``split``, in the corpus or in packages.
+
+    For training, recordings of the corpus without a codec come several times.
+    """
+    if packages:
+        genuine = package_items(split)
+    else:
+        genuine = [item for item in read_index() if item.split == split and item.kind == "bonafide"]
     items = [item for item in genuine if item.seconds >= MIN_SECONDS]
     random.shuffle(items)
     taken: dict[str, int] = {}
     crops = []
     for item in items:
         raw = Crop(item, 0).codec == "flac"
-        taken[item.set] = taken.get(item.set, 0) + (not raw)
-        if taken[item.set] > QUOTAS.get(item.set, 10_000) and not raw:
+        taken[item.set] = taken.get(item.set, 0) + (packages or not raw)
+        if taken[item.set] > (PACKAGE_QUOTA if packages else QUOTAS.get(item.set, 10_000)) and (packages or not raw):
             continue
         count = min(CROPS.get(item.set, 1), 1 + int(item.seconds // 4.5))
-        repeats = RAW_REPEATS if raw and split == "train" else 1
+        repeats = RAW_REPEATS if raw and split == "train" and not packages else 1
         crops += [Crop(item, number) for number in range(count)] * repeats
     crops += joined_crops([item for item in genuine if item.seconds < MIN_SECONDS], random)
     random.shuffle(crops)
@@ -208,13 +223,13 @@ def windows_of(
         for _ in range(COPIES[crop.codec] if copies else 0):
             system, copy = copy_of(genuine, systems, random)
             row = Window(0, system, crop.item.set, crop.item.speaker, crop.codec)
-            made.append((_coded(copy, random) if crop.codec == "opus" else copy, row))
+            made.append((_coded(copy, crop.codec, random), row))
         if synthetic and (index % 3 < 2 or not copies):
             system, path = draw(synthetic, random)
             speech = read_waveform(path).samples[: SAMPLES + 16_000]
-            codec = "opus" if random.random() < CODED_SPEECH else "flac"
+            codec = str(random.choice(list(CODED_SPEECH), p=list(CODED_SPEECH.values())))
             row = Window(0, system, system, voice_of(path), codec)
-            made.append((_coded(speech, random) if codec == "opus" else speech, row))
+            made.append((_coded(speech, codec, random), row))
         for shared in random.integers(2**32, size=CHANNELS):
             for samples, row in made:
                 sent = channel(samples, np.random.default_rng(shared), split)
@@ -223,21 +238,24 @@ def windows_of(
                     yield window, row
 
 
-def _coded(samples: Samples, random: np.random.Generator) -> Samples:
-    """``samples`` as the corpus would have kept them. A vocoder washes the codec out of what it copies, and a
+def _coded(samples: Samples, codec: str, random: np.random.Generator) -> Samples:
+    """``samples`` as genuine speech of that ``codec`` was kept. A vocoder washes the codec out of what it copies, and a
     synthesizer never had it: it is put in where genuine speech got it, before the channel, or its absence and its
     place in the chain alone would tell the classes apart.
     """
-    return through_codec(samples, OPUS_20K, random)
+    return through_codec(samples, CODECS[codec], random) if codec in CODECS else samples
 
 
-def build(split: Split, *, shards: int, seed: int, copies: bool = True) -> None:
+def build(
+    split: Split, *, shards: int, seed: int, size: int = SHARD, copies: bool = True, packages: bool = False
+) -> None:
     """Write up to ``shards`` shards of ``split``; those that exist stay."""
     folder = shard_folder(split)
-    crops = genuine_crops(split, np.random.default_rng(seed))
-    for number, first in enumerate(range(0, len(crops), SHARD)):
-        part = crops[first : first + SHARD]
-        path = folder / f"{seed:02d}{'' if copies else WITHOUT_COPIES}-{number:03d}.npy"
+    crops = genuine_crops(split, np.random.default_rng(seed), packages=packages)
+    kind = ("" if copies else WITHOUT_COPIES) + (OF_PACKAGES if packages else "")
+    for number, first in enumerate(range(0, len(crops), size)):
+        part = crops[first : first + size]
+        path = folder / f"{seed:02d}{kind}-{number:03d}.npy"
         if number >= shards:
             break
         if path.exists():
@@ -262,11 +280,20 @@ def build(split: Split, *, shards: int, seed: int, copies: bool = True) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--split", choices=("train", "dev"), default="train")
-    parser.add_argument("--shards", type=int, default=100, help=f"at most so many shards of {SHARD} genuine crops")
+    parser.add_argument("--shards", type=int, default=100, help="at most so many shards")
+    parser.add_argument("--crops", type=int, default=SHARD, help="genuine crops a shard (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="another seed makes other crops, copies and channels")
     parser.add_argument("--no-copies", action="store_true", help="genuine and synthetic speech alone, far faster")
-    arguments = parser.parse_args()
-    build(arguments.split, shards=arguments.shards, seed=arguments.seed, copies=not arguments.no_copies)
+    parser.add_argument("--packages", action="store_true", help="genuine speech of packages instead of the corpus's")
+    given = parser.parse_args()
+    build(
+        given.split,
+        shards=given.shards,
+        seed=given.seed,
+        size=given.crops,
+        copies=not given.no_copies,
+        packages=given.packages,
+    )
 
 
 if __name__ == "__main__":
