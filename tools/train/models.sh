@@ -78,8 +78,8 @@ step tools.train.phones "$phones" --cache "$units" --sets ls-test-clean ls-train
 step tools.train.phone_teacher "$units/teacher.npy" --cache "$units" --phones "$phones"
 step tools.train.units "$units/guided" --cache "$units" --guidance "$phones" --teacher "$units/teacher.npy" \
   --contrast 0.1 --contrast-groups 1 --updates 20000 --device "$device"
-step tools.train.codebook "$units/guided/checkpoint.pt" "$units/units.pt" --cache "$units" --projection phones
-step tools.train.units_card "$units/units.pt" models --version 1.1
+step tools.train.codebook "$units/guided/checkpoint.pt" "$units/units.pt" --cache "$units" --phones "$phones"
+step tools.train.units_card "$units/units.pt" models --version 1.2
 
 # Resynthesis of the units of one codebook in one voice.
 step tools.train.resynthesis models --cache "$units"

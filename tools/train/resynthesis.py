@@ -24,6 +24,7 @@ from tools.train.cards import write_card
 from tools.train.data.corpus import Item
 from tools.train.networks.mel_encoder import HOP, MelEncoder
 from tools.train.networks.unit_voice import FixedVoice, UnitVoice
+from tools.train.periodicity import periodicity
 from tools.train.units_card import LICENCES
 from tools.train.units_data import Speech, load_speech, training_items
 from tools.train.units_frames import log_mel
@@ -36,8 +37,6 @@ SEGMENT = 200
 """Frames of one training example."""
 RATE = 4e-3
 """Peak learning rate."""
-LAGS = range(SAMPLE_RATE // 400, SAMPLE_RATE // 70)
-"""Periods of voices, in samples."""
 Matrix = NDArray[np.float32]
 
 
@@ -53,15 +52,8 @@ class Reading:
 
 def voicing(samples: Samples) -> Matrix:
     """How periodic each frame is, (n // 160,): the highest autocorrelation at a voice's periods; 0 at 0.3, 1 at 0.7."""
-    frames = len(samples) // HOP
-    padded = np.pad(samples, (256, 512))
-    windows = np.lib.stride_tricks.sliding_window_view(padded, 592)[::HOP][:frames]
-    spectrum = np.fft.rfft(windows * np.hanning(592), 2048)
-    correlation = np.fft.irfft(np.square(np.abs(spectrum)))[:, : LAGS.stop]
-    shape = np.fft.irfft(np.square(np.abs(np.fft.rfft(np.hanning(592), 2048))))[: LAGS.stop]
-    relative = correlation / shape / np.maximum(correlation[:, :1] / shape[0], 1e-6)
-    loud = windows.std(axis=1) > 2e-3
-    height = relative[:, LAGS.start :].max(axis=1)
+    relative, loud = periodicity(samples)
+    height = relative.max(axis=1, initial=0.0)
     result: Matrix = (np.clip((height - 0.3) / 0.4, 0, 1) * loud).astype(np.float32)
     return result
 
