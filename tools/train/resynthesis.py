@@ -178,7 +178,7 @@ def main() -> None:
         schema=1,
         name="resynthesis",
         role="resynthesis",
-        version="1.0",
+        version="1.1",
         description=(
             f"Units of codebook {arguments.codebook} to spectral envelopes (residual convolutions, "
             f"{arguments.updates} updates on {len(saved['voices'])} readers), for a vocoder of pulses and noise at one "
