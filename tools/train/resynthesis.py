@@ -149,7 +149,7 @@ def main() -> None:
     parser.add_argument("--voice", default="ls26", help="a reader of the training speech, or their mean")
     parser.add_argument("--pitch", type=float, default=120.0, help="Hz")
     parser.add_argument("--contrast", type=float, default=1.3, help="of envelopes; 1 leaves them as learnt")
-    parser.add_argument("--updates", type=int, default=300)
+    parser.add_argument("--updates", type=int, default=2000)
     parser.add_argument("--metrics", type=Path, help="JSON of tools.train.resynthesis_metrics")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
