@@ -5,7 +5,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from tools.train.codebook import discriminants, linear, standard  # noqa: E402
+from tools.train.codebook import in_space, linear, phone_space, standard  # noqa: E402
 from tools.train.export.units import export  # noqa: E402
 from tools.train.networks.cpc import CPC, Criterion, load_checkpoint  # noqa: E402
 from tools.train.networks.mel_encoder import (  # noqa: E402
@@ -18,6 +18,8 @@ from tools.train.networks.mel_encoder import (  # noqa: E402
     Perturber,
     triangles,
 )
+from tools.train.networks.phone_space import PRIOR, PhoneSpace  # noqa: E402
+from tools.train.phones import PHONES  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -112,18 +114,46 @@ def test_linear_scores_choose_the_nearest_centroid():
     np.testing.assert_array_equal(chosen, distance.argmin(1))
 
 
-def test_strict_discriminants_leave_out_where_speakers_differ():
+def speakers_phones(rng, offset):
+    """Frames of phones 0 (silence) to 4, each about its own direction, all moved by ``offset``."""
+    phones = rng.integers(0, 5, 2000)
+    return 6 * np.eye(5)[phones] + offset * (phones > 0)[:, None] + rng.normal(0, 0.5, (2000, 5)), phones
+
+
+def test_the_space_of_phones_takes_off_what_a_voice_adds():
     rng = np.random.default_rng(0)
-    phones, speakers = rng.integers(0, 3, 3000), rng.integers(0, 20, 3000)
-    x = rng.normal(0, 1, (3000, 4)).astype("f")
-    x[:, 0] += 3.0 * phones
-    x[:, 1] += 4.0 * (phones == 1)
-    x[:, 1] += rng.normal(0, 3, 20)[speakers]  # tells phones apart, but speakers more
-    blind, _ = discriminants(x, phones, speakers, 2, 0.0)
-    strict, offset = discriminants(x, phones, speakers, 2, 100.0)
-    share = [np.square(matrix[1]).sum() / np.square(matrix).sum() for matrix in (blind, strict)]
-    assert share[1] < 0.01 < share[0]
-    np.testing.assert_allclose((x @ strict + offset).mean(axis=0), 0, atol=1e-3)
+    plain = [(x.astype("f"), phones.astype(np.int16)) for x, phones in (speakers_phones(rng, 0) for _ in range(3))]
+    space = phone_space([x for x, _ in plain], 0, plain, 0)
+    assert space.usual.shape == (2, len(PHONES), 5)
+    np.testing.assert_allclose(space.usual[0, :5], 6 * np.eye(5), atol=0.1)
+    offset = np.array([0, 1.5, -1.5, 1.5, -1.5])
+    x, phones = speakers_phones(rng, offset)
+    with torch.no_grad():
+        moved = space.moved(torch.from_numpy(x.astype("f"))[None], space.start())[0][0].numpy()
+    late = (phones > 0) & (np.arange(len(x)) > 1000)
+    assert np.abs((moved - 6 * np.eye(5)[phones])[late].mean(axis=0)).max() < 0.25 < np.abs(offset[1])
+    found = in_space(space, x.astype("f"))
+    assert (found.argmax(axis=1) == phones).mean() > 0.98
+    np.testing.assert_allclose(np.square(found).sum(axis=1), 1, atol=1e-4)
+
+
+def test_the_space_of_phones_hears_a_stream_as_the_whole_and_nothing_in_silence():
+    rng = np.random.default_rng(1)
+    usual = torch.from_numpy(rng.normal(0, 1, (2, 6, 4)))
+    space = PhoneSpace(torch.from_numpy(rng.normal(0, 2, (6, 4))), torch.zeros(6), usual)
+    x = torch.from_numpy(rng.normal(0, 1, (1, 90, 4)).astype("f"))
+    whole, _ = space(x, space.start())
+    parts, state = [], space.start()
+    for start in range(0, 90, 30):
+        part, state = space(x[:, start : start + 30], state)
+        parts.append(part)
+    torch.testing.assert_close(torch.cat(parts, dim=1), whole, atol=1e-5, rtol=1e-5)
+    deaf = PhoneSpace(torch.zeros(6, 4), torch.tensor([50.0, 0, 0, 0, 0, 0]), usual)
+    silence, _ = deaf.moved(x, deaf.start())
+    torch.testing.assert_close(silence, x)
+    single = PhoneSpace(torch.zeros(2, 4), torch.tensor([-50.0, 0]), torch.zeros(1, 2, 4))
+    moved, _ = single.moved(torch.ones(1, int(PRIOR), 4), single.start())
+    torch.testing.assert_close(moved[0, -1], torch.full((4,), 0.5))
 
 
 def test_the_second_shape_hears_a_stream_as_it_hears_the_whole():
@@ -168,17 +198,21 @@ def test_perturbed_spectra_differ_and_keep_their_shape():
     assert not torch.allclose(one, spectra, atol=0.1) and not torch.allclose(one, two, atol=0.1)
 
 
-@pytest.mark.parametrize("front", ["convolutions", "mel"])
-def test_export_agrees_with_torch(tmp_path, front):
+@pytest.mark.parametrize("shape", ["convolutions", "mel", "phones"])
+def test_export_agrees_with_torch(tmp_path, shape):
     checkpoint, output = tmp_path / "units.pt", tmp_path / "units.onnx"
     torch.manual_seed(0)
-    if front == "mel":
+    space = {}
+    if shape == "convolutions":
+        state, dimensions = official_state(32, 1), 32
+    else:
         network = CPC(32, 32, front="mel")
         state, dimensions = network.state_dict(), network.gAR.dimensions
-    else:
-        state, dimensions = official_state(32, 1), 32
+    if shape == "phones":
+        parts = torch.randn(7, dimensions), torch.randn(7), torch.randn(2, 7, dimensions)
+        space, dimensions = dict(PhoneSpace(*parts).state_dict()), 7
     books = {str(k): {"weight": torch.randn(k, dimensions), "bias": torch.zeros(k)} for k in (50, 100, 200)}
-    torch.save({"gEncoder": state, "codebooks": books, "lookahead": 0}, checkpoint)
+    torch.save({"gEncoder": state, "codebooks": books, "space": space, "lookahead": 0}, checkpoint)
     assert export(checkpoint, output, block_frames=10) < 1e-4
     torch.save({"gEncoder": state}, checkpoint)
     with pytest.raises(ValueError, match="codebook"):

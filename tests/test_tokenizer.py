@@ -110,3 +110,15 @@ def test_a_card_that_does_not_fit_is_refused(model, change, message):
 def test_a_card_without_parameters_is_refused(model):
     with pytest.raises(ModelError, match="block_frames"):
         Tokenizer(replace(model, card=replace(model.card, parameters={})))
+
+
+def test_silence_before_speech_changes_little_of_what_is_heard_in_it(tokenizer, samples):
+    plain = tokenizer.encode(samples)
+    later = tokenizer.encode(np.concatenate((np.zeros(48_000, np.float32), samples)))[300:]
+    assert (later == plain).mean() > 0.9
+
+
+def test_the_units_of_a_short_piece_are_mostly_those_of_the_whole(tokenizer, samples):
+    whole = tokenizer.encode(samples)
+    piece = tokenizer.encode(samples[24_000:40_000])
+    assert (piece == whole[150:250]).mean() > 0.5

@@ -170,5 +170,6 @@ HOW = """## How it was made
 `python -m tools.train.recognizer.synthetic` has synthesizers say sentences of the grammars,
 `tools.train.recognizer.data` prepares them with the transcribed training speech (other voices, rooms, noise, codecs),
 `tools.train.recognizer.training` trains on units or on mel, `tools.train.recognizer.card` exports and calibrates, and
-`tools/evaluate.py words` measures.
+`tools/evaluate.py words` measures. `tools.train.recognizer.carry` carries a recogniser over to the units of another
+model, to begin a training with.
 """

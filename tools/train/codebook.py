@@ -1,37 +1,48 @@
-"""Fit the codebooks: k-means on the context network's output, under a fixed projection, and write the units model.
+"""Fit the codebooks: k-means on the context network's output, in a fixed space, and write the units model.
 
-The projection is fitted once on training speech and is then a constant: global standardisation (``standard``), or
-directions that tell phones apart and not speakers (``phones``), in which sounds of one phone lie together whoever
-speaks; phones are then those that the guided network itself hears, and most silence is left out, lest units tell rooms
-and microphones apart. Projection and nearest centroid are both affine, so that each codebook becomes one linear layer
-and an argmax.
+The space is fitted once on training speech and is then a constant: global standardisation (``standard``), or the
+likeliness of phones (``phones``, :mod:`tools.train.networks.phone_space`), in which sounds lie together that are heard
+as the same phones, whoever speaks. A linear layer names the phones; it learns them from forced alignments. Most
+silence is left out, lest units tell rooms and microphones apart. The nearest centroid is affine, so that each codebook
+becomes one linear layer and an argmax.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.linalg import eigh
 from sklearn.cluster import MiniBatchKMeans
+from sklearn.linear_model import LogisticRegression
 from tqdm import tqdm
 
 from tools.train.data.corpus import Item
 from tools.train.networks.cpc import CPC, load_checkpoint
 from tools.train.networks.mel_encoder import HOP, LEFT, RECEPTIVE
-from tools.train.units_data import READ, Speech, load_speech, training_items
+from tools.train.networks.phone_space import PhoneSpace
+from tools.train.phones import PHONES
+from tools.train.units_data import READ, load_phones, load_speech, training_items
 from voiceid.units.codebook import CODEBOOKS
 
 Features = NDArray[np.float32]
 SILENCE = 0.1
 """Share of silent frames that k-means hears."""
+NAMED = 100_000
+"""Frames that the naming of phones learns from."""
+ROUNDS = 2
+"""In which what a voice adds is taken off."""
+NEVER = -20.0
+"""Bias of a phone that no alignment has."""
 
 
-def features(model: CPC, samples: NDArray[np.float32], lookahead: int) -> Features:
-    """Context vectors of one utterance, as the tokenizer sees them: (len(samples) // 160, dimensions)."""
+def contexts(model: CPC, samples: NDArray[np.float32], lookahead: int) -> Features:
+    """Context vectors of one utterance as the tokenizer sees them: the first ``lookahead`` come before its first
+    frame, one may come after its last."""
     frames = len(samples) // HOP
     heard = frames + lookahead + (frames + lookahead) % 2  # a context network may take two frames a step
     padded = np.zeros(RECEPTIVE + (heard - 1) * HOP, np.float32)
@@ -39,23 +50,20 @@ def features(model: CPC, samples: NDArray[np.float32], lookahead: int) -> Featur
     padded[LEFT : LEFT + end] = samples[:end]
     with torch.no_grad():
         context, _, _ = model(torch.from_numpy(padded)[None], padded=False)
-    result: Features = context[0, lookahead : lookahead + frames].numpy()
+    result: Features = context[0].numpy()
     return result
 
 
-def collect(
-    model: CPC, items: list[Item], speech: Speech, lookahead: int, seconds: float, seed: int
-) -> tuple[Features, NDArray[np.int64]]:
-    """Features of up to ``seconds`` of each reader of sentences, and the readers' numbers."""
-    readers = np.unique([item.speaker or item.path.name for item in items], return_inverse=True)[1]
-    taken = np.zeros(len(items))
-    found, numbers = [], []
-    for i in tqdm(np.random.default_rng(seed).permutation(len(items)), desc="features", unit="utterance"):
-        if items[i].set.startswith(READ) and taken[readers[i]] < seconds:
-            found.append(features(model, speech.utterance(int(i)), lookahead))
-            numbers.append(np.full(len(found[-1]), readers[i]))
-            taken[readers[i]] += items[i].seconds
-    return np.concatenate(found), np.concatenate(numbers)
+def readers_speech(items: list[Item], seconds: float, seed: int) -> list[int]:
+    """Which utterances make up to ``seconds`` of each reader of sentences."""
+    taken: dict[str, float] = defaultdict(float)
+    chosen = []
+    for i in np.random.default_rng(seed).permutation(len(items)).tolist():
+        reader = items[i].speaker or items[i].path.name
+        if items[i].set.startswith(READ) and taken[reader] < seconds:
+            chosen.append(i)
+            taken[reader] += items[i].seconds
+    return chosen
 
 
 def standard(x: Features) -> tuple[Features, Features]:
@@ -64,33 +72,45 @@ def standard(x: Features) -> tuple[Features, Features]:
     return scale, -x.mean(axis=0) @ scale
 
 
-def discriminants(
-    x: Features, labels: NDArray[np.int64], speakers: NDArray[np.int64], dimensions: int, strictness: float
-) -> tuple[Features, Features]:
-    """Matrix (context, dimensions) and offset of directions that tell phones apart and not speakers.
+def name_phones(x: Features, labels: NDArray[np.int16], seed: int) -> tuple[Features, Features]:
+    """Weight (phones, context) and bias of the linear layer that names the phones of ``x``."""
+    chosen = np.random.default_rng(seed).permutation(len(x))[:NAMED]
+    x, labels = x[chosen], labels[chosen]
+    mean, deviation = x.mean(axis=0), x.std(axis=0).clip(1e-3)
+    fit = LogisticRegression(max_iter=200).fit((x - mean) / deviation, labels)
+    weight, bias = np.zeros((len(PHONES), x.shape[1])), np.full(len(PHONES), NEVER)
+    weight[fit.classes_] = fit.coef_ / deviation
+    bias[fit.classes_] = fit.intercept_ - weight[fit.classes_] @ mean
+    return weight.astype(np.float32), bias.astype(np.float32)
 
-    Linear discriminants of the phones, where to the scatter within a phone is added ``strictness`` times the scatter of
-    the speakers' means of it: what differs between speakers who say the same (as in within-class covariance
-    normalisation: Hatch et al., Interspeech 2006).
+
+def phone_space(
+    heard: Sequence[Features], lookahead: int, aligned: Sequence[tuple[Features, NDArray[np.int16]]], seed: int
+) -> PhoneSpace:
+    """Named by ``aligned`` speech; what is usual for a phone is the mean of all that is heard as it.
+
+    ``heard`` are whole :func:`contexts`, each round's after what the rounds before it take off.
     """
-    size = x.shape[1]
-    mean = x.mean(axis=0)
-    between, within, voices = np.zeros((3, size, size))
-    for phone in np.unique(labels):
-        spoken, by = x[labels == phone], speakers[labels == phone]
-        middle = spoken.mean(axis=0)
-        between += len(spoken) * np.outer(middle - mean, middle - mean)
-        within += (spoken - middle).T @ (spoken - middle)
-        counts = np.bincount(by)
-        sums = np.zeros((len(counts), size))
-        np.add.at(sums, by, spoken - middle)
-        often = counts >= 5
-        voices += (sums[often].T / counts[often]) @ sums[often]
-    spread = (within + strictness * voices) / len(x)
-    spread += 1e-3 * np.trace(spread) / size * np.eye(size)
-    _, vectors = eigh(between / len(x), spread)
-    matrix = vectors[:, ::-1][:, :dimensions].astype(np.float32)
-    return matrix, -(mean @ matrix)
+    labelled = [(x[: len(labels)], labels[: len(x)]) for x, labels in aligned]
+    named = name_phones(np.concatenate([x for x, _ in labelled]), np.concatenate([y for _, y in labelled]), seed)
+    weight, bias = (torch.from_numpy(part) for part in named)
+    usual = torch.zeros(0, len(PHONES), weight.shape[1])
+    for _ in range(ROUNDS):
+        space = PhoneSpace(weight, bias, usual)
+        with torch.no_grad():
+            moved = [space.moved(torch.from_numpy(x)[None], space.start())[0][0, lookahead:] for x in heard]
+        x = torch.cat(moved)
+        phones = space.likely(x).argmax(-1)
+        means = [x[phones == i].mean(0) if (phones == i).any() else x.mean(0) for i in range(len(PHONES))]
+        usual = torch.cat((usual, torch.stack(means)[None]))
+    return PhoneSpace(weight, bias, usual)
+
+
+def in_space(space: PhoneSpace, context: Features) -> Features:
+    """What codebooks see of the context vectors of one utterance: (T, phones)."""
+    with torch.no_grad():
+        result: Features = space(torch.from_numpy(context)[None], space.start())[0][0].numpy()
+    return result
 
 
 def codebook(projected: Features, k: int, seed: int) -> Features:
@@ -112,9 +132,7 @@ def main() -> None:
     parser.add_argument("checkpoint", type=Path, help="of tools.train.units, or a published CPC_audio .pt")
     parser.add_argument("output", type=Path, help="units checkpoint for tools/export_onnx.py units")
     parser.add_argument("--cache", type=Path, required=True, help="folder of prepared speech")
-    parser.add_argument("--projection", choices=("standard", "phones"), default="standard")
-    parser.add_argument("--dimensions", type=int, default=20, help="of the phones' discriminants")
-    parser.add_argument("--strictness", type=float, default=30.0, help="about directions in which speakers differ")
+    parser.add_argument("--phones", type=Path, help="label file (tools.train.phones): units in the space of phones")
     parser.add_argument("--seconds", type=float, default=30.0, help="of each reader to fit to")
     parser.add_argument("--frames", type=int, default=150_000, help="that k-means takes of those")
     parser.add_argument("--seed", type=int, default=0)
@@ -123,29 +141,42 @@ def main() -> None:
     model, saved = load_checkpoint(arguments.checkpoint)
     lookahead = int(saved.get("lookahead", 0)) + model.gAR.delay
     items = training_items()
-    x, readers = collect(
-        model, items, load_speech(items, arguments.cache), lookahead, arguments.seconds, arguments.seed
-    )
-    rng = np.random.default_rng(arguments.seed)
-    if arguments.projection == "phones":
-        head = saved["phoneHead"]
-        labels = (x @ head["weight"].numpy().T + head["bias"].numpy()).argmax(axis=1)
-        matrix, offset = discriminants(x, labels, readers, arguments.dimensions, arguments.strictness)
-        heard = np.flatnonzero((labels != 0) | (rng.random(len(x)) < SILENCE))
-    else:
+    speech = load_speech(items, arguments.cache)
+
+    def hear(i: int) -> Features:
+        return contexts(model, speech.utterance(i), lookahead)
+
+    def frames(i: int) -> slice:
+        return slice(lookahead, lookahead + len(speech.utterance(i)) // HOP)
+
+    chosen = readers_speech(items, arguments.seconds, arguments.seed)
+    heard = [hear(i) for i in tqdm(chosen, desc="context", unit="utterance")]
+    space = None
+    if arguments.phones is None:
+        x = np.concatenate([one[frames(i)] for i, one in zip(chosen, heard, strict=True)])
         matrix, offset = standard(x)
-        heard = np.arange(len(x))
-    projected = x[rng.permutation(heard)[: arguments.frames]] @ matrix + offset
+    else:
+        phones = enumerate(load_phones(arguments.phones, speech))
+        known = [(i, labels) for i, labels in phones if labels is not None]
+        aligned = [(hear(i)[frames(i)], labels) for i, labels in tqdm(known, desc="phones", unit="utterance")]
+        space = phone_space(heard, lookahead, aligned, arguments.seed)
+        x = np.concatenate([in_space(space, one)[frames(i)] for i, one in zip(chosen, heard, strict=True)])
+        matrix, offset = np.eye(x.shape[1], dtype=np.float32), np.zeros(x.shape[1], np.float32)
+    rng = np.random.default_rng(arguments.seed)
+    loud = np.arange(len(x))
+    if space is not None:
+        loud = np.flatnonzero((x.argmax(axis=1) != 0) | (rng.random(len(x)) < SILENCE))
+    projected = x[rng.permutation(loud)[: arguments.frames]] @ matrix + offset
     books = {str(k): linear(matrix, offset, codebook(projected, k, arguments.seed)) for k in CODEBOOKS}
     torch.save(
         {
             "gEncoder": model.state_dict(),
             "codebooks": books,
+            "space": dict(space.state_dict()) if space is not None else {},
             "lookahead": lookahead,
             "guided": bool(saved.get("guided", False)),
             "taught": bool(saved.get("taught", False)),
             "update": int(saved.get("update", 0)),
-            "projection": arguments.projection,
         },
         arguments.output,
     )

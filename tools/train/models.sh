@@ -97,11 +97,11 @@ step tools.train.phones "$phones" --cache "$units" --sets ls-test-clean ls-train
 step tools.train.phone_teacher "$units/teacher.npy" --cache "$units" --phones "$phones"
 step tools.train.units "$units/guided" --cache "$units" --guidance "$phones" --teacher "$units/teacher.npy" \
   --contrast 0.1 --contrast-groups 1 --updates "$(many 20000 30)" --device "$device"
-step tools.train.codebook "$units/guided/checkpoint.pt" "$units/units.pt" --cache "$units" --projection phones
-step tools.train.units_card "$units/units.pt" "$models" --version 1.1
+step tools.train.codebook "$units/guided/checkpoint.pt" "$units/units.pt" --cache "$units" --phones "$phones"
+step tools.train.units_card "$units/units.pt" "$models" --version 1.2
 
 # Resynthesis of the units of one codebook in one voice.
-step tools.train.resynthesis "$models" --updates "$(many 300 10)" --cache "$units"
+step tools.train.resynthesis "$models" --updates "$(many 2000 10)" --cache "$units"
 
 # Words, for service providers: synthetic commands (flite and espeak-ng are to be installed), then the recogniser.
 transcripts=$cache/words/transcripts.json
@@ -111,6 +111,6 @@ for split in dev test; do step tools.train.recognizer.synthetic kokoro --split "
 step tools.train.recognizer.synthetic flite --split test --count "$(many 60 8)"
 for features in units mel; do
   step tools.train.recognizer.training "$cache/words/$features" --features "$features" --transcripts "$transcripts" \
-    --phones "$phones" --cache "$units" --epochs "$(many 40 1)" --device "$device"
+    --phones "$phones" --cache "$units" --width 128 --recurrent 96 --seconds 50 --epochs "$(many 40 1)" --device "$device"
 done
 step tools.train.recognizer.card "$cache/words/units/checkpoint.pt" "$models" --transcripts "$transcripts"

@@ -24,6 +24,7 @@ from tools.train.cards import write_card
 from tools.train.data.corpus import Item
 from tools.train.networks.mel_encoder import HOP, MelEncoder
 from tools.train.networks.unit_voice import FixedVoice, UnitVoice
+from tools.train.periodicity import periodicity
 from tools.train.units_card import LICENCES
 from tools.train.units_data import Speech, load_speech, training_items
 from tools.train.units_frames import log_mel
@@ -36,8 +37,6 @@ SEGMENT = 200
 """Frames of one training example."""
 RATE = 4e-3
 """Peak learning rate."""
-LAGS = range(SAMPLE_RATE // 400, SAMPLE_RATE // 70)
-"""Periods of voices, in samples."""
 Matrix = NDArray[np.float32]
 
 
@@ -53,15 +52,8 @@ class Reading:
 
 def voicing(samples: Samples) -> Matrix:
     """How periodic each frame is, (n // 160,): the highest autocorrelation at a voice's periods; 0 at 0.3, 1 at 0.7."""
-    frames = len(samples) // HOP
-    padded = np.pad(samples, (256, 512))
-    windows = np.lib.stride_tricks.sliding_window_view(padded, 592)[::HOP][:frames]
-    spectrum = np.fft.rfft(windows * np.hanning(592), 2048)
-    correlation = np.fft.irfft(np.square(np.abs(spectrum)))[:, : LAGS.stop]
-    shape = np.fft.irfft(np.square(np.abs(np.fft.rfft(np.hanning(592), 2048))))[: LAGS.stop]
-    relative = correlation / shape / np.maximum(correlation[:, :1] / shape[0], 1e-6)
-    loud = windows.std(axis=1) > 2e-3
-    height = relative[:, LAGS.start :].max(axis=1)
+    relative, loud = periodicity(samples)
+    height = relative.max(axis=1, initial=0.0)
     result: Matrix = (np.clip((height - 0.3) / 0.4, 0, 1) * loud).astype(np.float32)
     return result
 
@@ -157,7 +149,7 @@ def main() -> None:
     parser.add_argument("--voice", default="ls26", help="a reader of the training speech, or their mean")
     parser.add_argument("--pitch", type=float, default=120.0, help="Hz")
     parser.add_argument("--contrast", type=float, default=1.3, help="of envelopes; 1 leaves them as learnt")
-    parser.add_argument("--updates", type=int, default=300)
+    parser.add_argument("--updates", type=int, default=2000)
     parser.add_argument("--metrics", type=Path, help="JSON of tools.train.resynthesis_metrics")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
@@ -186,7 +178,7 @@ def main() -> None:
         schema=1,
         name="resynthesis",
         role="resynthesis",
-        version="1.0",
+        version="1.1",
         description=(
             f"Units of codebook {arguments.codebook} to spectral envelopes (residual convolutions, "
             f"{arguments.updates} updates on {len(saved['voices'])} readers), for a vocoder of pulses and noise at one "

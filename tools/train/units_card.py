@@ -56,8 +56,9 @@ def describe(saved: dict[str, Any], options: dict[str, Any]) -> str:
         else "Plain CPC, no labels."
     )
     space = (
-        "directions that tell phones apart and not speakers, fixed"
-        if saved["projection"] == "phones"
+        "square roots of the probabilities of phones (a linear layer, fitted to the forced alignments), after what the "
+        "voice adds to all phones alike, followed through the utterance, has been taken off"
+        if saved.get("space")
         else "context vectors under one global standardisation"
     )
     return (
@@ -74,9 +75,9 @@ def commands(saved: dict[str, Any]) -> str:
         + ("python -m tools.train.phone_teacher TEACHER --cache CACHE --phones LABELS; " if teacher else "")
         + f"python -m tools.train.units FOLDER --cache CACHE --guidance LABELS{teacher} --contrast 0.1 "
         f"--contrast-groups 1 --windows 2 --updates {saved['update']}; "
-        "python -m tools.train.codebook FOLDER/checkpoint.pt UNITS --cache CACHE "
-        f"--projection {saved['projection']}; "
-        "python -m tools.train.units_card UNITS models"
+        "python -m tools.train.codebook FOLDER/checkpoint.pt UNITS --cache CACHE"
+        + (" --phones LABELS; " if saved.get("space") else "; ")
+        + "python -m tools.train.units_card UNITS models"
     )
 
 

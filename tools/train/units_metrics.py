@@ -81,8 +81,8 @@ def evaluate_units(
     """
     tokenizer = Tokenizer(verify_model(read_card(card_path), card_path.parent))
     rng = np.random.default_rng(seed)
-    training = _background(list(background) if background is not None else None, rng, progress)
-    speech = _prepared(items, progress)
+    training = background_pieces(list(background) if background is not None else None, rng, progress)
+    speech = prepared_items(items, progress)
     encoded = [tokenizer.encode_all(samples) for _, samples in tqdm(speech, desc="units", disable=not progress)]
     units = {k: [one[k] for one in encoded] for k in CODEBOOKS}
     seconds = sum(len(samples) for _, samples in speech) / SAMPLE_RATE
@@ -116,7 +116,7 @@ def evaluate_units(
 
 def _attacks(
     tokenizer: Tokenizer,
-    training: list[tuple[str, Samples]],
+    training: list[tuple[Item, Samples]],
     speech: list[tuple[Item, Samples]],
     units: dict[int, list[Labels]],
     by: dict[str, dict[str, Any]],
@@ -124,7 +124,7 @@ def _attacks(
 ) -> dict[str, Any]:
     named = [i for i, (item, samples) in enumerate(speech) if item.speaker and len(samples) >= SAMPLE_RATE]
     speakers = [speech[i][0].speaker for i in named]
-    known = [speaker for speaker, _ in training]
+    known = [item.speaker for item, _ in training]
     heard = [tokenizer.encode_all(samples) for _, samples in training]
     try:
         for k in CODEBOOKS:
@@ -140,23 +140,24 @@ def _attacks(
     return {name: default[name] for name in ("eer", "ci95", "n_target", "n_nontarget")} | {"mel": mel.to_dict()}
 
 
-def _background(items: list[Item] | None, rng: np.random.Generator, progress: bool) -> list[tuple[str, Samples]]:
+def background_pieces(items: list[Item] | None, rng: np.random.Generator, progress: bool) -> list[tuple[Item, Samples]]:
+    """Pieces of ``PIECE`` seconds, ``BACKGROUND_SECONDS`` a speaker, of ``items``: by default training readers."""
     if items is None:
         items = [i for i in read_index() if i.split == "train" and i.kind == "bonafide" and i.set in BACKGROUND_SETS]
     taken: dict[str, float] = {}
-    pieces: list[tuple[str, Samples]] = []
+    pieces: list[tuple[Item, Samples]] = []
     for i in tqdm(rng.permutation(len(items)), desc="background", disable=not progress):
         item = items[i]
         if not item.speaker or taken.get(item.speaker, 0.0) >= BACKGROUND_SECONDS:
             continue
-        for _, samples in _prepared([item], progress=False):
+        for _, samples in prepared_items([item], progress=False):
             taken[item.speaker] = taken.get(item.speaker, 0.0) + len(samples) / SAMPLE_RATE
             count = max(1, round(len(samples) / SAMPLE_RATE / PIECE))
-            pieces.extend((item.speaker, part) for part in np.array_split(samples, count))
+            pieces.extend((item, part) for part in np.array_split(samples, count))
     return pieces
 
 
-def _prepared(items: Sequence[Item], progress: bool) -> list[tuple[Item, Samples]]:
+def prepared_items(items: Sequence[Item], progress: bool) -> list[tuple[Item, Samples]]:
     found = []
     for item in tqdm(items, desc="prepare", disable=not progress):
         try:

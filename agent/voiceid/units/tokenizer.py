@@ -3,7 +3,8 @@
 The graph takes a block of samples with the context that its front end needs, and the context network's state. Every
 stream is cut into the same blocks from its start, however its samples arrive, so that streaming gives exactly the units
 of one pass. Unit t describes samples 160 t to 160 t + 160; it is known once the samples up to ``lookahead_seconds``
-after its start, and the rest of its block, have been heard. Nothing is normalised over the utterance.
+after its start, and the rest of its block, have been heard. Nothing that comes later counts: what a graph follows
+through the utterance, such as what the voice adds to every phone, is state.
 """
 
 from __future__ import annotations

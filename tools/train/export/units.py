@@ -12,28 +12,41 @@ from torch import Tensor, nn
 
 from tools.train.networks.cpc import CPC, load_checkpoint
 from tools.train.networks.mel_encoder import HOP, RECEPTIVE
+from tools.train.networks.phone_space import PhoneSpace
 
 BLOCK_FRAMES = 20
 """Frames a run of the graph, 200 ms."""
 
 
 class Tokens(nn.Module):
-    """Samples (1, n) and the context network's state to ids (T,) of each codebook and the next state.
+    """Samples (1, n) and the state to ids (T,) of each codebook and the next state.
 
-    ``codebooks`` maps k to the weight (k, context) and bias (k,) of the score whose largest is the nearest centroid.
+    The state is the context network's, and that of ``space`` where units are told apart in a space of their own.
+    ``codebooks`` maps k to the weight (k, dimensions) and bias (k,) of the score whose largest is the nearest centroid.
     """
 
-    def __init__(self, model: CPC, codebooks: dict[int, tuple[Tensor, Tensor]]) -> None:
+    def __init__(
+        self, model: CPC, codebooks: dict[int, tuple[Tensor, Tensor]], space: PhoneSpace | None = None
+    ) -> None:
         super().__init__()
-        self.model = model
+        self.model, self.space = model, space
         self.sizes = tuple(sorted(codebooks))
-        self.scores = nn.ModuleList(nn.Linear(model.gAR.dimensions, k) for k in self.sizes)
+        self.state_names = (*model.gAR.STATE, *(space.STATE if space else ()))
+        self.scores = nn.ModuleList(nn.Linear(codebooks[k][0].shape[1], k) for k in self.sizes)
         for k, layer in zip(self.sizes, self.scores, strict=True):
             layer.weight.data, layer.bias.data = (part.float().clone() for part in codebooks[k])
 
+    def start(self) -> tuple[Tensor, ...]:
+        """State at the start of one stream."""
+        return (*self.model.gAR.start(), *(self.space.start() if self.space else ()))
+
     def forward(self, waveform: Tensor, *state: Tensor) -> tuple[Tensor, ...]:
-        context, _, state = self.model(waveform, state, padded=False)
-        return (*(layer(context[0]).argmax(-1) for layer in self.scores), *state)
+        first = len(self.model.gAR.STATE)
+        vectors, _, after = self.model(waveform, state[:first], padded=False)
+        if self.space is not None:
+            vectors, voice = self.space(vectors, state[first:])
+            after = (*after, *voice)
+        return (*(layer(vectors[0]).argmax(-1) for layer in self.scores), *after)
 
 
 def load_tokens(checkpoint: Path) -> Tokens:
@@ -45,7 +58,8 @@ def load_tokens(checkpoint: Path) -> Tokens:
     model, saved = load_checkpoint(checkpoint)
     if "codebooks" not in saved:
         raise ValueError(f"{checkpoint}: an encoder without codebooks; run tools.train.codebook on it first")
-    return Tokens(model, {int(k): (t["weight"], t["bias"]) for k, t in saved["codebooks"].items()}).eval()
+    space = PhoneSpace(**saved["space"]) if saved.get("space") else None
+    return Tokens(model, {int(k): (t["weight"], t["bias"]) for k, t in saved["codebooks"].items()}, space).eval()
 
 
 def identity(tokens: Tokens) -> str:
@@ -66,8 +80,8 @@ def export(checkpoint: Path, output: Path, *, block_frames: int | str = BLOCK_FR
     """
     block = int(block_frames)
     tokens = load_tokens(checkpoint)
-    state = list(tokens.model.gAR.start())
-    names = list(tokens.model.gAR.STATE)
+    state = list(tokens.start())
+    names = list(tokens.state_names)
     waveform = torch.zeros(1, RECEPTIVE + (block - 1) * HOP)
     ids = [f"units_{k}" for k in tokens.sizes]
     torch.onnx.export(
@@ -89,7 +103,7 @@ def export(checkpoint: Path, output: Path, *, block_frames: int | str = BLOCK_FR
             expected = [part.numpy() for part in tokens(noise, *state)]
         found = session.run(None, {"waveform": noise.numpy(), **dict(zip(names, mine, strict=True))})
         state, mine = [torch.from_numpy(part) for part in expected[len(ids) :]], found[len(ids) :]
-        worst = max(worst, float(np.abs(expected[len(ids)] - mine[0]).max()))
+        worst = max(worst, *(float(np.abs(a - b).max()) for a, b in zip(expected[len(ids) :], mine, strict=True)))
         equal += sum(int((a == b).sum()) for a, b in zip(expected[: len(ids)], found[: len(ids)], strict=True))
         total += len(ids) * block
     if equal < 0.99 * total:

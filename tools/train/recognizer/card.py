@@ -121,6 +121,7 @@ def main() -> None:
     if network.options["features"] != "units":
         raise SystemExit(f"{arguments.checkpoint}: a network on mel; only one on units can be shipped")
     codebook = int(network.options["inputs"])
+    carried = saved["arguments"].get("start_from", "None") != "None"
     units = find_model(arguments.units_card, "units")
     transcripts = json.loads(arguments.transcripts.read_text("utf-8")) if arguments.transcripts else {}
     calibration, thresholds = calibrate(*trials(network, units, codebook))
@@ -138,7 +139,7 @@ def main() -> None:
         description=(
             f"Convolutions and a bidirectional GRU under CTC, from merged units of codebook {codebook} to letters "
             f"({saved['update']} updates, {saved['epochs']:.1f} epochs of {sum(saved['sets'].values())} augmented "
-            "utterances); "
+            f"utterances{', begun with the recogniser of earlier units' if carried else ''}); "
             "phones of a forced alignment (pocketsphinx, on training speech) guided its convolutions. "
             "For service providers: no device uses it."
         ),
@@ -157,7 +158,8 @@ def main() -> None:
         metrics={key: measured[key] for key in ("wer", "intents") if key in measured} | {"parity_max_error": error},
         command=(
             "python -m tools.train.recognizer.synthetic SYSTEM (hibari, flite, espeak, kokoro); "
-            "python -m tools.train.recognizer.training FOLDER --features units; "
+            + ("python -m tools.train.recognizer.carry START --words OLD --from OLD-UNITS --cache CACHE; " * carried)
+            + f"python -m tools.train.recognizer.training FOLDER --features units{' --start-from START' * carried}; "
             "python -m tools.train.recognizer.card FOLDER/checkpoint.pt models"
         ),
         licence="MIT",

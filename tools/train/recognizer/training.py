@@ -89,6 +89,15 @@ def begin_with_phones(network: WordNetwork, training: list[Example]) -> None:
         network.front.weight[:, :size] = torch.from_numpy(share[:, :size]).to(network.front.weight)
 
 
+def start_from(network: WordNetwork, state: dict[str, Tensor]) -> None:
+    """Load what fits of another network's weights: of one on other features, all behind the first layers."""
+    own = network.state_dict()
+    fitting = {name: tensor for name, tensor in state.items() if name in own and own[name].shape == tensor.shape}
+    if not any(name.startswith("context") for name in fitting):
+        raise SystemExit("--start-from: a network of another --width or --recurrent")
+    network.load_state_dict(own | fitting)
+
+
 def ctc(log_probabilities: Tensor, frames: Tensor, targets: list[list[int]]) -> Tensor:
     """CTC loss a letter; texts too long for their frames count nothing."""
     flat = torch.tensor([label for target in targets for label in target])
@@ -129,7 +138,9 @@ def train(arguments: argparse.Namespace) -> None:
     chosen = {name: found[:: max(1, len(found) // 40)] for name, found in examples("dev", **common, augmented=False)}
     inputs = arguments.codebook if arguments.features == "units" else MEL_BANDS
     network = WordNetwork(arguments.features, inputs, arguments.width, arguments.recurrent, len(PHONES)).to(device)
-    if arguments.features == "units":
+    if arguments.start_from is not None:
+        start_from(network, torch.load(arguments.start_from, map_location=device, weights_only=True)["network"])
+    elif arguments.features == "units":
         begin_with_phones(network, training)
     optimizer = torch.optim.AdamW(network.parameters(), lr=arguments.rate, weight_decay=1e-3)
     path: Path = arguments.output / "checkpoint.pt"
@@ -238,6 +249,9 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument("--phones", type=Path, help="phone labels by tools.train.phones, to guide the convolutions")
     result.add_argument("--cache", type=Path, help="folder of prepared speech of --phones")
     result.add_argument("--sets", nargs="+", help="only these sets")
+    result.add_argument(
+        "--start-from", type=Path, help="checkpoint to begin with, such as tools.train.recognizer.carry's"
+    )
     result.add_argument("--width", type=int, default=192, help="channels of the convolutions")
     result.add_argument("--recurrent", type=int, default=160, help="width of the GRU, a direction")
     result.add_argument("--epochs", type=int, default=12, help="over every resumption")
