@@ -9,6 +9,8 @@ import select
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import create_autospec
 
 import numpy as np
 import pytest
@@ -16,8 +18,9 @@ import pytest
 from tests.cli_helpers import need_shipped_models, recordings_of, voiceid
 from voiceid.audio.file_source import FileSource
 from voiceid.audio.vad import FRAME
+from voiceid.benchmark import service
 from voiceid.benchmark.feeder import HUSH, Feeder
-from voiceid.benchmark.served import Served
+from voiceid.benchmark.served import Served, Usage
 from voiceid.cli.exit_codes import ExitCode
 from voiceid.errors import ServiceError
 from voiceid.settings import ModelSettings
@@ -55,6 +58,15 @@ def test_a_soak_has_its_slopes(report: dict) -> None:
     assert soak["minutes"] == 0.2 and soak["speed"] == 2 and soak["commands"] == sum(soak["answers"].values()) >= 1
     assert len(soak["rss_mib"]) == 10 and min(soak["rss_mib"]) > 50
     assert soak["descriptors_last"] == soak["descriptors_first"] and soak["rss_growth_mib"] >= 0
+
+
+def test_a_soak_shorter_than_a_second_has_a_first_and_a_last_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    moments = iter((Usage(0.0, 1.0, 0.0, 100.0, 100.0, 9), Usage(0.5, 1.25, 0.0, 101.0, 101.0, 9)))
+    served = create_autospec(Served, instance=True)
+    served.usage.side_effect = lambda: next(moments)
+    monkeypatch.setattr(service, "speak", lambda *_: service.Spoken("accepted", 0, 0, 0, 0, 0))
+    soak = service.run_soak(served, SimpleNamespace(speed=100.0), None, [np.zeros(FRAME, np.float32)], 0.01)
+    assert (soak.answers, soak.rss_mib[0], soak.rss_mib[-1], soak.cpu_share) == ({"accepted": 1}, 100.0, 101.0, 0.5)
 
 
 def test_the_machine_is_named(report: dict) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +12,7 @@ import soundfile
 
 from tools.train.data import packages
 from tools.train.data.corpus import read_index
-from tools.train.data.sample import sample
+from tools.train.data.sample import main, sample
 
 
 def test_a_sample_has_a_few_clips_of_a_few_speakers_of_every_set_and_split(corpus: Path) -> None:
@@ -23,6 +25,43 @@ def test_a_sample_has_a_few_clips_of_a_few_speakers_of_every_set_and_split(corpu
     assert len(set(readers)) == 3 and len(readers) == 6
     assert sum(item.set == "picovoice-commands" for item in chosen) == 6
     assert {i.path for i in items if i.kind == "rir"} <= kept
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["new", "--speakers", "0"], "--speakers 0 --clips 6: both must be at least 1"),
+        (["new", "--clips", "-1"], "--speakers 6 --clips -1: both must be at least 1"),
+        (["file"], "file/index.csv cannot be written (File exists); name another folder"),
+        (["corpus"], "corpus is the corpus itself; name another folder"),
+    ],
+)
+def test_a_sample_that_cannot_be_made_says_why(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    told: str,
+) -> None:
+    index = tmp_path / "corpus" / "index.csv"
+    index.parent.mkdir()
+    index.write_text("path\n")
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("VOICEID_CORPUS", str(index.parent))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["sample", *words])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert told in f"{ended.value} {capsys.readouterr().err}"
+    assert index.read_text() == "path\n" and not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("words", [["--pritn"], ["--help"], ["--print", "gpu"], ["cpu", "--print"]])
+def test_no_training_starts_with_words_that_mean_nothing(words: list[str], tmp_path: Path) -> None:
+    script = Path(__file__).parents[1] / "tools" / "train" / "models.sh"
+    environment = {"PATH": "/usr/bin:/bin", "PYTHON": "/bin/false", "VOICEID_CACHE": str(tmp_path)}
+    ran = subprocess.run([script, *words], env=environment, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout) == (2, "") and "usage: tools/train/models.sh" in ran.stderr
 
 
 def test_recordings_of_packages_are_told_apart_by_voice_where_a_folder_holds_one(

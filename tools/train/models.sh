@@ -16,6 +16,10 @@ case ${1:-} in
   --rehearse) rehearse=1; shift ;;
 esac
 device=${1:-cpu}
+if (($# > 1)) || [[ $device != cpu && $device != cuda ]]; then
+  echo "models.sh: cannot do '$*'; usage: tools/train/models.sh [--print | --rehearse] [cpu|cuda]" >&2
+  exit 2
+fi
 cache=${VOICEID_CACHE:-$HOME/.cache/voiceid}
 models=$PWD/models
 python=${PYTHON:-.venv/bin/python}

@@ -278,9 +278,9 @@ def run_soak(
     served: Served, feeder: Feeder, client: Client, commands: Sequence[Samples], minutes: float
 ) -> Soak | None:
     """Speak ``commands`` over and over for ``minutes`` of audio and watch what the daemon uses; None without /proc."""
-    if served.usage() is None:
+    if (first := served.usage()) is None:
         return None
-    samples: list[Usage] = []
+    samples = [first]
     done = threading.Event()
 
     def watch() -> None:
@@ -299,6 +299,8 @@ def run_soak(
     finally:
         done.set()
         watcher.join()
+    if (last := served.usage()) is not None:
+        samples.append(last)  # with the first, enough for a slope, however short the soak
     return _soak(samples, minutes, feeder.speed, answers)
 
 

@@ -39,6 +39,8 @@ def main() -> None:
     parser.add_argument("--clips", type=int, default=6, help="of a speaker (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
+    if min(options.speakers, options.clips) < 1:
+        parser.error(f"--speakers {options.speakers} --clips {options.clips}: both must be at least 1")
     corpus = corpus_folder()
     kept = sample(read_index(), speakers=options.speakers, clips=options.clips, seed=options.seed)
     with (corpus / "index.csv").open(newline="", encoding="utf-8") as file:
@@ -46,12 +48,18 @@ def main() -> None:
         rows, fields = [row for row in reader if corpus / row["path"] in kept], reader.fieldnames or []
     for row in rows:
         row["path"] = str((corpus / row["path"]).resolve())
-    options.folder.mkdir(parents=True, exist_ok=True)
-    with (options.folder / "index.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, fields)
-        writer.writeheader()
-        writer.writerows(rows)
-    print(f"{len(rows)} clips in {options.folder / 'index.csv'}")
+    index = options.folder / "index.csv"
+    if index.exists() and index.samefile(corpus / "index.csv"):
+        parser.error(f"{options.folder} is the corpus itself; name another folder")
+    try:
+        options.folder.mkdir(parents=True, exist_ok=True)
+        with index.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, fields)
+            writer.writeheader()
+            writer.writerows(rows)
+    except OSError as error:
+        raise SystemExit(f"{index} cannot be written ({error.strerror}); name another folder") from error
+    print(f"{len(rows)} clips in {index}")
 
 
 if __name__ == "__main__":
