@@ -43,8 +43,8 @@ format: $(dev_ready) ## Rewrite the code in the project's style
 	@$(VENV)/bin/ruff check --fix .
 	@$(VENV)/bin/ruff format .
 
-models: $(if $(PRINT),,$(train_ready)) ## Train every model from nothing (hours; DEVICE=cuda; PRINT=1 only shows the commands)
-	@PYTHON=$(python) tools/train/models.sh $(if $(PRINT),--print) $(DEVICE)
+models: $(if $(PRINT),,$(train_ready)) ## Train every model from nothing (hours; DEVICE=cuda; PRINT=1 only shows the commands, REHEARSE=1 tries them on little)
+	@PYTHON=$(python) tools/train/models.sh $(if $(PRINT),--print,$(if $(REHEARSE),--rehearse)) $(DEVICE)
 
 clean: ## Remove what was made here (not the downloads in ~/.cache/voiceid)
 	rm -rf "$(VENV)" "$(OUT)" build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
