@@ -62,7 +62,7 @@ def attack_traits(tokenizer: Tokenizer, training: Spoken, test: Spoken) -> dict[
     }
     result: dict[str, Any] = {}
     for trait, label in ((HEIGHT, heights), (LANGUAGE, foreign)):
-        known = [({**label(part)}, [item.speaker for item, _ in part]) for part in (training, test)]
+        known = [(label(part), [item.speaker for item, _ in part]) for part in (training, test)]
         counts = [[list(labels.values()).count(value) for value in (True, False)] for labels, _ in known]
         if min(min(pair) for pair in counts) < MIN_SPEAKERS:
             result[trait] = {"note": f"speakers of each class: {counts[0]} in training, {counts[1]} in the test"}

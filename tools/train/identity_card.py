@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from tools.train.cards import write_card
+from tools.train.data.lessons import BANKS
 from tools.train.data.packages import RECORDED
 from tools.train.data.voices import WORD_SETS, Bank, build_bank, corpus_sources, open_bank
 from tools.train.export.identity import export
@@ -110,7 +111,6 @@ def draft(network_file: str, networks: list[DeepSpeaker], front_end: str, hours:
             TrainingData(
                 "corpus, class A and A* bona fide speech of the training split", "CC BY 4.0, CC0, MIT, ...", hours
             ),
-            *recordings(),
             TrainingData("CAM++ embeddings and frames of that speech (teacher)", "Apache-2.0", "of every lesson"),
             TrainingData("Kokoro synthetic voices", "Apache-2.0", "see the command"),
         ],
@@ -120,13 +120,14 @@ def draft(network_file: str, networks: list[DeepSpeaker], front_end: str, hours:
     )
 
 
-def recordings() -> list[TrainingData]:
-    """The packages whose speech trained the model, if there is a bank of them."""
-    folder = cache_folder("identity") / "banks" / "packages"
-    if not (folder / "index.json").is_file():
+def recordings(lessons: str) -> list[TrainingData]:
+    """The packages of whose speech these ``lessons`` were made."""
+    home = cache_folder("identity")
+    banks = home / "lessons" / lessons / BANKS
+    if not banks.is_file() or "packages" not in json.loads(banks.read_text("utf-8")):
         return []
     lengths: Counter[str] = Counter()
-    for clip in open_bank(folder).clips:
+    for clip in open_bank(home / "banks" / "packages").clips:
         lengths[clip.set] += clip.length
     return [
         TrainingData(f"Debian package {each.package}, recordings", each.licence, f"{minutes:.0f} minutes")
@@ -231,10 +232,12 @@ def main() -> None:
         command += f" --lessons {run['lessons']} --steps {recipe['steps']} --rate {recipe['rate']}"
         command += f" --start-from {run['start_from']}" if run.get("start_from") else ""
     names = " ".join(path.parent.name for path in (options.checkpoint, *options.others))
+    lessons = run.get("lessons", "train")
+    card = replace(card, training_data=[*card.training_data, *recordings(lessons)])
     card = replace(card, version=options.version, command=f"{command}; python -m tools.train.identity_card {names}")
 
     bare = verify_model(read_card(write_card(card, folder)), folder)
-    size = make_cohort(IdentityModel(bare), folder / f"{NAME}{COHORT_SUFFIX}", run.get("lessons", "train"))
+    size = make_cohort(IdentityModel(bare), folder / f"{NAME}{COHORT_SUFFIX}", lessons)
     card = replace(
         card,
         assets={f"{NAME}{COHORT_SUFFIX}": ""},

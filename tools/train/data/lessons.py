@@ -16,6 +16,7 @@ A folder of lessons holds shards ``000.audio.npy`` int16 (n, samples), ``.frames
 from __future__ import annotations
 
 import argparse
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,6 +38,8 @@ BLOCKS = 18
 SAMPLES = BLOCKS * BLOCK
 """Samples of a crop."""
 SHARD = 512
+BANKS = "banks.json"
+"""Beside the shards: the banks that they were made from."""
 SPEEDS = (0.82, 1.22)
 SPED = 0.6
 """Share of voices at another speed."""
@@ -176,6 +179,7 @@ def main() -> None:
     home = cache_folder("identity")
     folder = home / "lessons" / options.name
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / BANKS).write_text(json.dumps(options.banks), "utf-8")
     pool = Pool.of([open_bank(home / "banks" / name) for name in options.banks])
     teacher = CamPlusPlus(options.device)
     for number in tqdm(range(options.first, options.shards), desc=f"lessons {options.name}", mininterval=10):

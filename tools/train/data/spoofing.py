@@ -56,8 +56,8 @@ CODECS = {"opus": OPUS_20K, "vorbis": VORBIS}
 """Codecs in which genuine speech is kept."""
 OPUS = {"opus": 1.0, "vorbis": 0.3, "flac": 0.3}
 """How often a window passes the corpus's codec behind its channel, by the codec before it: both classes alike."""
-CODED_SPEECH = {"opus": 0.5, "vorbis": 0.2, "flac": 0.3}
-"""Shares of synthetic speech that pass a codec before their channel, too, as most genuine speech has."""
+CODED_SPEECH = 0.6
+"""Share of synthetic speech that passes the codec of the genuine speech beside it before its channel, too."""
 WEIGHTS = {
     "world-copy": 2.0,
     "griffin-lim-mel": 2.0,
@@ -107,10 +107,13 @@ class Crop:
     """What follows ``item``, of the same speaker and set."""
 
     @property
+    def lossy(self) -> str:
+        """The codec in which most recordings of its kind are kept."""
+        return "vorbis" if self.item.set in PACKAGES else "opus"
+
+    @property
     def codec(self) -> str:
-        if self.item.path.suffix == ".ogg" and self.item.set in PACKAGES:
-            return "vorbis"
-        return "opus" if self.item.path.suffix in (".opus", ".ogg") else "flac"
+        return self.lossy if self.item.path.suffix in (".opus", ".ogg") else "flac"
 
 
 def shard_folder(split: Split) -> Path:
@@ -141,12 +144,12 @@ def genuine_crops(split: Split, random: np.random.Generator, *, packages: bool =
     taken: dict[str, int] = {}
     crops = []
     for item in items:
-        raw = Crop(item, 0).codec == "flac"
-        taken[item.set] = taken.get(item.set, 0) + (packages or not raw)
-        if taken[item.set] > (PACKAGE_QUOTA if packages else QUOTAS.get(item.set, 10_000)) and (packages or not raw):
+        limited = packages or Crop(item, 0).codec != "flac"
+        taken[item.set] = taken.get(item.set, 0) + limited
+        if limited and taken[item.set] > (PACKAGE_QUOTA if packages else QUOTAS.get(item.set, 10_000)):
             continue
         count = min(CROPS.get(item.set, 1), 1 + int(item.seconds // 4.5))
-        repeats = RAW_REPEATS if raw and split == "train" and not packages else 1
+        repeats = 1 if limited or split != "train" else RAW_REPEATS
         crops += [Crop(item, number) for number in range(count)] * repeats
     crops += joined_crops([item for item in genuine if item.seconds < MIN_SECONDS], random)
     random.shuffle(crops)
@@ -227,7 +230,7 @@ def windows_of(
         if synthetic and (index % 3 < 2 or not copies):
             system, path = draw(synthetic, random)
             speech = read_waveform(path).samples[: SAMPLES + 16_000]
-            codec = str(random.choice(list(CODED_SPEECH), p=list(CODED_SPEECH.values())))
+            codec = crop.lossy if random.random() < CODED_SPEECH else "flac"
             row = Window(0, system, system, voice_of(path), codec)
             made.append((_coded(speech, codec, random), row))
         for shared in random.integers(2**32, size=CHANNELS):
