@@ -126,9 +126,26 @@ def test_a_speaker_whose_utterances_are_alike_has_a_higher_threshold(card, folde
     assert model.score(first, tried) == pytest.approx(float(first @ tried), abs=1e-6)
 
 
+def test_more_speech_than_usual_has_a_higher_threshold(card, folder):
+    duration = {"slope": 0.5, "usual": 3.0, "least": 1.5, "most": 12.0}
+    model = IdentityModel(verify_model(replace(card, parameters={"duration": duration}), folder))
+    enrolled, tried = unit(RNG.normal(size=(2, 16)))
+    cosine = float(enrolled @ tried)
+    assert model.score(enrolled, tried) == model.score(enrolled, tried, 3.0) == pytest.approx(cosine, abs=1e-6)
+    assert model.score(enrolled, tried, 6.0) == pytest.approx(cosine - 0.5 * np.log(2), abs=1e-6)
+    assert model.score(enrolled, tried, 1.5) == pytest.approx(cosine + 0.5 * np.log(2), abs=1e-6)
+    assert model.score(enrolled, tried, 0.5) == model.score(enrolled, tried, 1.5)
+    assert model.score(enrolled, tried, 60.0) == model.score(enrolled, tried, 12.0)
+
+
 @pytest.mark.parametrize(
     "parameters",
     [
+        {"duration": {"slope": -0.5, "usual": 3.0, "least": 1.5, "most": 12.0}},
+        {"duration": {"slope": 0.5, "usual": 0.0, "least": 1.5, "most": 12.0}},
+        {"duration": {"slope": 0.5, "usual": 3.0, "least": 12.0, "most": 1.5}},
+        {"duration": {"slope": 0.5, "usual": 3.0, "least": 1.5, "most": float("inf")}},
+        {"duration": [0.5]},
         {"likeness": {"share": 1.0}},
         {"likeness": {}},
         {"likeness": 0},
@@ -140,7 +157,7 @@ def test_a_speaker_whose_utterances_are_alike_has_a_higher_threshold(card, folde
     ],
 )
 def test_parameters_of_another_shape_are_refused(card, folder, parameters):
-    with pytest.raises(ModelError, match=r"likeness|cohort_top"):
+    with pytest.raises(ModelError, match=r"likeness|duration|cohort_top"):
         IdentityModel(verify_model(replace(card, parameters=parameters), folder))
 
 

@@ -256,10 +256,11 @@ def test_enrolment_compares_every_utterance_with_all_others_at_the_end(
     pipeline: Pipeline, owner_clips: list[Waveform]
 ) -> None:
     judges, settings = pipeline.judges, pipeline.settings
-    voices = [judges.hear(prepare(wave, settings.quality), Stopwatch()).whole for wave in owner_clips]
+    voices = [judges.hear(prepare(wave, settings.quality), Stopwatch()) for wave in owner_clips]
 
     def llr(at: int, others: tuple[int, ...]) -> float:
-        return judges.identity_score(mean_direction(np.stack([voices[other] for other in others])), voices[at]).llr
+        enrolled = mean_direction(np.stack([voices[other].whole for other in others]))
+        return judges.identity_score(enrolled, voices[at].whole, voices[at].seconds).llr
 
     def margin(order: tuple[int, ...]) -> tuple[float, float]:
         """The least score as they come, and that against all others."""

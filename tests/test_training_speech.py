@@ -30,7 +30,7 @@ def test_a_sample_has_a_few_clips_of_a_few_speakers_of_every_set_and_split(corpu
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["new", "--speakers", "0"], "--speakers 0 --clips 6: both must be at least 1"),
+        (["new", "--speakers", "0"], "--speakers 0 --clips 40: both must be at least 1"),
         (["new", "--clips", "-1"], "--speakers 6 --clips -1: both must be at least 1"),
         (["file"], "file/index.csv cannot be written (File exists); name another folder"),
         (["corpus"], "corpus is the corpus itself; name another folder"),

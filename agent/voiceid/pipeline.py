@@ -228,7 +228,7 @@ class Pipeline:
             return Identification(None, inconclusive(utterance.quality), ())
         voice = self.judges.hear(utterance, watch)
         scored = sorted(
-            ((self.judges.identity_score(t.utterances, voice.whole).llr, t) for t in templates),
+            ((self.judges.identity_score(t.utterances, voice.whole, voice.seconds).llr, t) for t in templates),
             key=lambda pair: -pair[0],
         )
         llr, best = scored[0]

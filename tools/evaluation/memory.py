@@ -85,7 +85,7 @@ class Remembered:
         return tuple((Segment(float(a), float(b)), float(raw)) for a, b, raw in flat.reshape(-1, 3))
 
     def score(self, first: Any, *rest: Any) -> float:
-        """As the spoofing and liveness models' ``score(samples)``; the identity model's two arguments pass through."""
+        """As the spoofing and liveness models' ``score(samples)``; the identity model's arguments pass through."""
         if rest:
             return float(self._judge.score(first, *rest))
         return float(self._recall("score", first, lambda: np.array([self._judge.score(first)]))[0])

@@ -116,9 +116,9 @@ def compare(name: str, options: Options, condition: Condition) -> tuple[dict[str
     enrolled, tests = prepare(options, embed_all, dropped)
     tried = heard(tests, condition)
     account.dropped.update(dropped)
-    embedded = [(item, one.embedding) for item, one in tried]
-    scores: dict[str, Callable[[Embedding, Embedding], float]] = {
-        "cosine": lambda enrolled, one: float(direction(enrolled) @ one)
+    embedded = [(item, (one.embedding, one.speech)) for item, one in tried]
+    scores: dict[str, Callable[[Embedding, Embedding, float], float]] = {
+        "cosine": lambda enrolled, one, _: float(direction(enrolled) @ one)
     }
     if name == "identity":
         scores = {"as_shipped": load_judge("identity", options.card, cache=False).score} | scores

@@ -14,16 +14,17 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from tools.evaluation import det, groups
-from tools.evaluation.audio import Condition
+from tools.evaluation.audio import Condition, load_utterance
 from tools.evaluation.judging import Asking, load_judge
 from tools.evaluation.options import EvaluationError, Options
-from tools.evaluation.parallel import Account, each
+from tools.evaluation.parallel import Account, each, finite
 from tools.evaluation.report import card_summary, detection, detection_table, partition, percent
 from tools.evaluation.selection import choose, limited, noise_files, system
 from tools.evaluation.trials import Embedding, Enrolled, enrol, same_recording
 from tools.train import metrics
 from tools.train.data.corpus import Item
 from voiceid.models.card import Card
+from voiceid.types import SAMPLE_RATE
 
 NAMES = ("target", "nontarget")
 CONDITION = re.compile(r"(?P<seconds>full|\d+(\.\d+)?s)(@(?P<snr>-?\d+(\.\d+)?)dB)?")
@@ -41,6 +42,24 @@ class Trials:
     speakers: NDArray[np.str_]
     tests: list[Item]
     enrolled: dict[str, Item]
+
+
+@dataclass(frozen=True, slots=True)
+class Hearing:
+    """Makes the function from an index row to the embedding of its speech and how many seconds that is."""
+
+    card: str | None
+    cache: bool
+    condition: Condition
+
+    def __call__(self) -> Callable[[Item], tuple[Embedding, float]]:
+        judge = load_judge("identity", self.card, cache=self.cache)
+
+        def hear(item: Item) -> tuple[Embedding, float]:
+            speech = load_utterance(item, self.condition).net_speech()
+            return finite(judge.embed(speech)), len(speech) / SAMPLE_RATE
+
+        return hear
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -88,9 +107,9 @@ def measure(options: Options, arguments: argparse.Namespace) -> tuple[dict[str, 
 
     def tried(seconds: float | None, snr: float | None, account: Account) -> Trials:
         condition = Condition(seconds, snr, noise, options.seed)
-        asking = Asking.of("identity", options, condition)
-        embedded = each(asking, tests, jobs=options.jobs, account=account, label="try")
-        return try_all(enrolled, embedded, judge.score, account)
+        hearing = Hearing(options.card, options.cache, condition)
+        heard = each(hearing, tests, jobs=options.jobs, account=account, label="try")
+        return try_all(enrolled, heard, judge.score, account)
 
     trials = tried(arguments.seconds, arguments.snr, account)
     account.dropped.update(dropped)
@@ -134,21 +153,23 @@ def prepare(
 
 def try_all(
     enrolled: list[Enrolled],
-    embedded: list[tuple[Item, Embedding]],
-    score: Callable[[Embedding, Embedding], float],
+    heard: list[tuple[Item, tuple[Embedding, float]]],
+    score: Callable[[Embedding, Embedding, float], float],
     account: Account,
 ) -> Trials:
-    """Score every test against every template, but for pairs that may be the same recording."""
+    """Score every test, an embedding and its seconds of speech, against every template, but for pairs that may be the
+    same recording.
+    """
     scores: list[float] = []
     target: list[bool] = []
     speakers: list[str] = []
     tests: list[Item] = []
     for speaker in tqdm(enrolled, desc="score", unit="template", disable=None):
-        for item, embedding in embedded:
+        for item, (embedding, seconds) in heard:
             if any(same_recording(own, item) for own in speaker.items):
                 account.dropped["pair of the same sentence or recording"] += 1
                 continue
-            scores.append(float(score(speaker.embeddings, embedding)))
+            scores.append(float(score(speaker.embeddings, embedding, seconds)))
             target.append(item.speaker == speaker.speaker)
             speakers.append(speaker.speaker)
             tests.append(item)

@@ -155,7 +155,7 @@ def _measures(model: IdentityModel, samples: Samples, enrolled: Embedding, least
     )
     if model.card.calibration is None:
         raise SystemExit(f"card {model.card.name!r} has no calibration; write it with tools.train.identity_card")
-    identity = model.card.calibration(model.score(enrolled, voice.whole))
+    identity = model.card.calibration(model.score(enrolled, voice.whole, voice.seconds))
     enrolled_score, alone, takeover = (np.nan if score is None else score for score in scores)
     return Measures(enrolled_score, alone, takeover, refused=identity < model.card.threshold("balanced"))
 

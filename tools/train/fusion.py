@@ -119,7 +119,7 @@ def make_card(
         schema=SCHEMA,
         name="fusion",
         role="fusion",
-        version="1.3.0",
+        version="1.4.0",
         description="SVM with calibrated probability over the identity, spoofing and liveness log-likelihood ratios, "
         "clipped and turned into log-probabilities inside the graph; rises with each of them.",
         file="fusion.onnx",

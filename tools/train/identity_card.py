@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from sklearn.linear_model import LogisticRegression
 
 from tools.train.cards import write_card
 from tools.train.data.lessons import BANKS
@@ -28,7 +29,7 @@ from tools.train.teachers.campplus import CamPlusPlus, cache_folder
 from voiceid.audio.level import SPEECH_DBFS
 from voiceid.models.card import SCHEMA, Calibration, Card, Threshold, TrainingData, read_card
 from voiceid.models.store import verify_model
-from voiceid.scoring.identity import COHORT_SUFFIX, IdentityModel, Likeness, direction
+from voiceid.scoring.identity import COHORT_SUFFIX, Duration, IdentityModel, Likeness, direction
 from voiceid.types import SAMPLE_RATE
 
 NAME = "identity-pi"
@@ -43,6 +44,8 @@ COHORT_SHARDS = 15
 COHORT_TOP = 200
 ROUNDS = 4
 """Enrolments of each development speaker."""
+USUAL_SECONDS = 3.0
+"""Length of speech whose raw scores stay as they are."""
 LIKENESS_SHARE = 0.5
 """Of 0, .1, .2, .3, .5 and .7 the one of the least equal error rate on the development speakers."""
 
@@ -143,6 +146,18 @@ def likeness(model: IdentityModel, development: Verification) -> Likeness:
     return Likeness(LIKENESS_SHARE, round(float(np.mean(found)), 4), round(float(least), 4), round(float(most), 4))
 
 
+def fit_duration(trials: Trials) -> Duration:
+    """How raw scores rise with the speech that is tried: by a logistic regression on both, both classes alike."""
+    scores = np.concatenate([trials.target, trials.nontarget])
+    seconds = np.concatenate([trials.target_seconds, trials.nontarget_seconds])
+    least, most = (round(float(np.quantile(seconds, share)), 1) for share in (0.01, 0.99))
+    longer = np.log(np.clip(seconds, least, most) / USUAL_SECONDS)
+    label = np.repeat([1, 0], [len(trials.target), len(trials.nontarget)])
+    machine = LogisticRegression(C=1e4, class_weight="balanced", max_iter=1000)
+    by_score, by_length = machine.fit(np.stack([scores, longer], axis=1), label).coef_[0]
+    return Duration(round(max(0.0, -float(by_length / by_score)), 4), USUAL_SECONDS, least, most)
+
+
 def fit(card: Card, trials: Trials) -> Card:
     """Add the calibration and the thresholds that ``trials`` of the development speakers give."""
     scale, offset = fit_calibration(trials.target, trials.nontarget)
@@ -201,44 +216,38 @@ def name_of(seconds: float | None) -> str:
     return "whole" if seconds is None else f"{seconds:g} s"
 
 
-def cosine(enrolled: Embedding, embedding: Embedding) -> float:
+def cosine(enrolled: Embedding, embedding: Embedding, _seconds: float) -> float:
     """Cosine of the mean of ``enrolled`` (n, d) and ``embedding`` (d,)."""
     return float(direction(enrolled) @ embedding)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("checkpoint", type=Path)
-    parser.add_argument("others", type=Path, nargs="*", help="further checkpoints of a committee")
-    parser.add_argument("--folder", type=Path, default=Path("models"), help="where model, cohort and card go")
-    parser.add_argument("--weights", choices=["int8", "float16", "float32"], default="int8")
-    parser.add_argument("--version", default="1.0.0")
-    parser.add_argument("--teacher", action="store_true", help="measure CAM++ on the same test trials too")
-    parser.add_argument("--no-test", action="store_true", help="leave out the figures on test speakers")
-    options = parser.parse_args()
-    torch.set_num_threads(1)
+def build(options: argparse.Namespace) -> Card:
+    """Export the network of the checkpoints and make its cohort; the card is without calibration."""
     folder: Path = options.folder
+    checkpoint, *others = options.checkpoints
     folder.mkdir(parents=True, exist_ok=True)
-    loaded = [load_network(path) for path in (options.checkpoint, *options.others)]
+    loaded = [load_network(path) for path in options.checkpoints]
     networks, state = [network for network, _ in loaded], loaded[0][1]
-    error = export(options.checkpoint, folder / f"{NAME}.onnx", *options.others, weights=options.weights)
-    report = options.checkpoint.parent / "report.json"
+    error = export(checkpoint, folder / f"{NAME}.onnx", *others, weights=options.weights)
+    report = checkpoint.parent / "report.json"
     run = json.loads(report.read_text("utf-8")) if report.is_file() else {}
     hours = f"{run['hours']:.1f} h" if run else f"up to step {state['step']}"
     card = draft(f"{NAME}.onnx", networks, state["frontend"], hours)
-    command = f"python -m tools.train.identity {options.checkpoint.parent.name}"
+    command = f"python -m tools.train.identity {checkpoint.parent.name}"
     if run:
         recipe = run["recipe"]
         command += f" --lessons {run['lessons']} --steps {recipe['steps']} --rate {recipe['rate']}"
         command += f" --start-from {run['start_from']}" if run.get("start_from") else ""
-    names = " ".join(path.parent.name for path in (options.checkpoint, *options.others))
+    names = " ".join(path.parent.name for path in options.checkpoints)
     lessons = run.get("lessons", "train")
-    card = replace(card, training_data=[*card.training_data, *recordings(lessons)])
-    card = replace(card, version=options.version, command=f"{command}; python -m tools.train.identity_card {names}")
-
+    card = replace(
+        card,
+        training_data=[*card.training_data, *recordings(lessons)],
+        command=f"{command}; python -m tools.train.identity_card {names}",
+    )
     bare = verify_model(read_card(write_card(card, folder)), folder)
     size = make_cohort(IdentityModel(bare), folder / f"{NAME}{COHORT_SUFFIX}", lessons)
-    card = replace(
+    return replace(
         card,
         assets={f"{NAME}{COHORT_SUFFIX}": ""},
         parameters={
@@ -248,22 +257,56 @@ def main() -> None:
             "step": state["step"],
         },
     )
-    model = IdentityModel(verify_model(read_card(write_card(card, folder)), folder))
+
+
+def calibrated(card: Card, folder: Path) -> tuple[Card, dict[str, Any]]:
+    """The card with all that development speakers teach of its scores, and its figures on them."""
+    kept = {name: card.parameters[name] for name in card.parameters.keys() - {"likeness", "duration"}}
+
+    def model_of(found: dict[str, Any]) -> IdentityModel:
+        card_of = replace(card, parameters=kept | found)
+        return IdentityModel(verify_model(read_card(write_card(card_of, folder)), folder))
+
+    def trials(model: IdentityModel) -> dict[float | None, Trials]:
+        return {seconds: development.run(model.score, seconds, rounds=ROUNDS) for seconds in LENGTHS}
+
+    model = model_of({})
     development = Verification(evaluation_bank("dev"), model.embed)
-    card = replace(card, parameters={**card.parameters, "likeness": asdict(likeness(model, development))})
-    model = IdentityModel(verify_model(read_card(write_card(card, folder)), folder))
-    tried = {seconds: development.run(model.score, seconds, rounds=ROUNDS) for seconds in LENGTHS}
-    card = fit(card, join(list(tried.values())))
-    metrics: dict[str, Any] = {
-        "development": {
-            name_of(seconds): {
-                **trials.metrics(),
-                "eer_without_cohort": development.run(cosine, seconds, rounds=ROUNDS).metrics()["eer"],
-            }
-            for seconds, trials in tried.items()
+    found: dict[str, Any] = {"likeness": asdict(likeness(model, development))}
+    found["duration"] = asdict(fit_duration(join(list(trials(model_of(found)).values()))))
+    tried = trials(model_of(found))
+    figures = {
+        name_of(seconds): {
+            **own.metrics(),
+            "eer_without_cohort": development.run(cosine, seconds, rounds=ROUNDS).metrics()["eer"],
         }
+        for seconds, own in tried.items()
     }
+    return fit(replace(card, parameters=kept | found), join(list(tried.values()))), figures
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "checkpoints",
+        type=Path,
+        nargs="*",
+        help="of one network or of a committee; without any the card in the folder keeps its network and cohort, and "
+        "is calibrated and measured anew",
+    )
+    parser.add_argument("--folder", type=Path, default=Path("models"), help="where model, cohort and card go")
+    parser.add_argument("--weights", choices=["int8", "float16", "float32"], default="int8")
+    parser.add_argument("--version", help="of the card (default: that of the card that is there, else 1.0.0)")
+    parser.add_argument("--teacher", action="store_true", help="measure CAM++ on the same test trials too")
+    parser.add_argument("--no-test", action="store_true", help="leave out the figures on test speakers")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    folder: Path = options.folder
+    card = build(options) if options.checkpoints else read_card(folder / f"{NAME}.json")
+    card, development = calibrated(replace(card, version=options.version or card.version), folder)
+    metrics: dict[str, Any] = {"development": development}
     if not options.no_test:
+        model = IdentityModel(verify_model(read_card(write_card(card, folder)), folder))
         metrics["test"] = measure(model, card, evaluation_bank("test"))
     if options.teacher:
         metrics["campplus_on_the_same_trials"] = measure_teacher(evaluation_bank("test"))

@@ -25,12 +25,23 @@ MIN_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Trials:
-    """Raw scores, each with the enrolled speaker of its trial."""
+    """Raw scores, each with the enrolled speaker of its trial and the seconds of speech that were tried."""
 
     target: NDArray[np.float64]
     target_speakers: list[str]
+    target_seconds: NDArray[np.float64]
     nontarget: NDArray[np.float64]
     nontarget_speakers: list[str]
+    nontarget_seconds: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, rows: list[tuple[bool, float, str, float]]) -> Trials:
+        """From whether it is the enrolled speaker, score, enrolled speaker and seconds of every trial."""
+        sides = []
+        for wanted in (True, False):
+            own = [row for row in rows if row[0] is wanted]
+            sides += [np.array([row[1] for row in own]), [row[2] for row in own], np.array([row[3] for row in own])]
+        return cls(*sides)
 
     def metrics(self) -> dict[str, Any]:
         """Equal error rate with its 95 % interval by bootstrap over enrolled speakers, and trial counts."""
@@ -50,8 +61,10 @@ def join(parts: list[Trials]) -> Trials:
     return Trials(
         np.concatenate([part.target for part in parts]),
         [name for part in parts for name in part.target_speakers],
+        np.concatenate([part.target_seconds for part in parts]),
         np.concatenate([part.nontarget for part in parts]),
         [name for part in parts for name in part.nontarget_speakers],
+        np.concatenate([part.nontarget_seconds for part in parts]),
     )
 
 
@@ -74,7 +87,7 @@ class Verification:
         self._known: dict[tuple[int, int, int], Embedding] = {}
 
     def run(
-        self, score: Callable[[Embedding, Embedding], float], seconds: float | None = None, *, rounds: int = 1
+        self, score: Callable[[Embedding, Embedding, float], float], seconds: float | None = None, *, rounds: int = 1
     ) -> Trials:
         """Try every test utterance, cut to ``seconds`` (shorter ones are left out), against every template (3, d).
 
@@ -82,8 +95,7 @@ class Verification:
         """
         rng = np.random.default_rng((self._seed, int(100 * (seconds or 0))))
         starts = {clip.offset: rng.random() for clips in self.speakers.values() for clip in clips}
-        target: list[tuple[float, str]] = []
-        nontarget: list[tuple[float, str]] = []
+        rows: list[tuple[bool, float, str, float]] = []
         for number in tqdm(range(rounds), desc=f"trials of {seconds or 'all'} s", leave=False):
             templates = self.templates(number)
             for speaker, clips in self.speakers.items():
@@ -91,14 +103,10 @@ class Verification:
                     embedding = self._cut(clips[i], seconds, starts[clips[i].offset])
                     if embedding is None:
                         continue
+                    tried = seconds or clips[i].length / SAMPLE_RATE
                     for name, template in templates.items():
-                        (target if name == speaker else nontarget).append((score(template, embedding), name))
-        return Trials(
-            np.array([s for s, _ in target]),
-            [n for _, n in target],
-            np.array([s for s, _ in nontarget]),
-            [n for _, n in nontarget],
-        )
+                        rows.append((name == speaker, score(template, embedding, tried), name, tried))
+        return Trials.of(rows)
 
     def templates(self, number: int) -> dict[str, Embedding]:
         """The embeddings (3, d) that enrol each speaker in round ``number``."""

@@ -9,8 +9,9 @@
 # the chain holds, and its models know nothing.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+root=$PWD
 
-print_only= rehearse=
+print_only='' rehearse=''
 case ${1:-} in
   --print) print_only=1; shift ;;
   --rehearse) rehearse=1; shift ;;
@@ -21,8 +22,9 @@ if (($# > 1)) || [[ $device != cpu && $device != cuda ]]; then
   exit 2
 fi
 cache=${VOICEID_CACHE:-$HOME/.cache/voiceid}
-models=$PWD/models
-python=${PYTHON:-.venv/bin/python}
+models=$root/models
+reports=$root/docs/reports
+python=${PYTHON:-$root/.venv/bin/python}
 
 step() {
   echo "+ $python -m $*"
@@ -35,7 +37,8 @@ many() { if [[ -n $rehearse ]]; then echo "$2"; else echo "$1"; fi; }
 if [[ -n $rehearse ]]; then
   cache=$cache/rehearsal
   models=$cache/models
-  mkdir -p "$models"
+  reports=$cache/reports
+  mkdir -p "$models" "$reports"
   step tools.train.data.sample "$cache/corpus"
   export VOICEID_CACHE=$cache VOICEID_CORPUS=$cache/corpus VOICEID_MODELS=$models
 fi
@@ -84,16 +87,22 @@ step tools.train.spoofing_card "$detectors/light/last.pt" "$detectors/phase/last
 # Liveness: simulated replay; support vector machines, on the CPU.
 step tools.train.data.liveness_set --split train --pairs "$(many 2400 40)"
 for split in dev test; do step tools.train.data.liveness_set --split "$split" --pairs "$(many 600 30)"; done
-step tools.train.liveness train --output "$models"
+step tools.train.liveness train --output "$models" --report "$reports/liveness.json"
 
 # How spoofing judges relative to an owner, then the fusion of the three.
 step tools.train.owner --card "$models/spoofing-pi.json"
 step tools.train.fusion --output "$models"
 
 # The guard, for whoever switches it on: thresholds on development speakers, figures on others.
-for study in guard adversarial-short; do step tools.studies.adversarial run "docs/studies/$study.toml"; done
-step tools.studies.adversarial guard docs/studies/guard.toml --transform quantise-8 \
-  --test docs/studies/adversarial-short.toml --output "$models"
+# Studies write where they run.
+studies=$root/docs/studies
+(
+  if [[ -z $print_only ]]; then mkdir -p "$cache/studies"; cd "$cache/studies"; fi
+  export PYTHONPATH=$root
+  for study in guard adversarial-short; do step tools.studies.adversarial run "$studies/$study.toml"; done
+  step tools.studies.adversarial guard "$studies/guard.toml" --transform quantise-8 \
+    --test "$studies/adversarial-short.toml" --output "$models"
+)
 
 # Units: phone labels where there are transcripts, a teacher for the rest, contrastive prediction, codebooks.
 phones=$units/phones-train.npz

@@ -34,6 +34,7 @@ def main() -> None:
         samples, _ = soundfile.read(item.path, dtype="float32")
         segments, _ = model.transcribe(samples, language="en", beam_size=1, condition_on_previous_text=False)
         texts[f"{item.path.parent.name}/{item.path.name}"] = " ".join(segment.text.strip() for segment in segments)
+    arguments.output.parent.mkdir(parents=True, exist_ok=True)
     arguments.output.write_text(json.dumps(texts, indent=1) + "\n", "utf-8")
 
 

@@ -75,23 +75,23 @@ class EnrolmentSession:
         self._others = others
         self._recognised = recognised
         self._embeddings: list[NDArray[np.float32]] = []
+        self._seconds: list[float] = []
         self._offered = 0
         self._numbers: list[int] = []
         self._detected: list[tuple[float, float]] = []
         self._taken: set[bytes] = set()
-        self._net_speech = 0.0
 
     @property
     def progress(self) -> float:
         """Share of the needed utterances and net speech that is collected, in [0, 1]."""
         need = self._settings.enrolment
         utterances = len(self._embeddings) / need.min_utterances
-        return min(1.0, utterances, self._net_speech / need.min_net_speech)
+        return min(1.0, utterances, self.net_speech / need.min_net_speech)
 
     @property
     def net_speech(self) -> float:
         """Seconds of speech taken in."""
-        return self._net_speech
+        return sum(self._seconds)
 
     @property
     def complete(self) -> bool:
@@ -116,17 +116,17 @@ class EnrolmentSession:
         voice = self._judges.hear(utterance, Stopwatch())
         if not self._judges.consistency_score(voice, voice.whole).passed:
             return self._refuse(EnrolmentFault.OTHER_SPEAKER, "more than one person speaks", utterance)
-        if self._embeddings and not self._same_speaker(self._embeddings, voice.whole):
+        if self._embeddings and not self._same_speaker(self._embeddings, voice.whole, voice.seconds):
             message = "another speaker than before; if the first recordings were of someone else, start again"
             return self._refuse(EnrolmentFault.OTHER_SPEAKER, message, utterance)
         if self._recognised is not None and not self._recognised(utterance):
             message = "not recognised as the person who is enrolled; speak as usual, close to the microphone"
             return self._refuse(EnrolmentFault.OTHER_SPEAKER, message, utterance)
         self._embeddings.append(voice.whole)
+        self._seconds.append(voice.seconds)
         self._numbers.append(self._offered)
         self._detected.append((spoofing.raw, liveness.raw))
         self._taken.add(digest)
-        self._net_speech += utterance.quality.net_speech
         return EnrolmentFeedback(True, None, "taken", utterance.quality, self.progress)
 
     def finish(self, name: str, *, owner_uid: int, user_id: bytes | None = None) -> EnrolmentResult:
@@ -143,7 +143,7 @@ class EnrolmentSession:
             name,
             np.stack(self._embeddings),
             model=self._judges.identity.card,
-            net_speech=self._net_speech,
+            net_speech=self.net_speech,
             owner_uid=owner_uid,
             user_id=user_id,
             baselines=self._baselines(),
@@ -171,7 +171,7 @@ class EnrolmentSession:
             np.stack(self._embeddings),
             model=self._judges.identity.card,
             enrolment_id=template.enrolment_id,
-            net_speech=self._net_speech,
+            net_speech=self.net_speech,
             baselines=self._baselines(),
         )
 
@@ -187,7 +187,7 @@ class EnrolmentSession:
         if not self.complete:
             raise EnrolmentError(
                 f"enrolment of {name!r} is not complete: {len(self._embeddings)} of {need.min_utterances} utterances, "
-                f"{self._net_speech:.1f} of {need.min_net_speech:.1f} s of speech; add more recordings"
+                f"{self.net_speech:.1f} of {need.min_net_speech:.1f} s of speech; add more recordings"
             )
         if strange := self._strange():
             raise EnrolmentError(
@@ -201,11 +201,11 @@ class EnrolmentSession:
         return [
             number
             for at, number in enumerate(self._numbers)
-            if len(taken) > 1 and not self._same_speaker(taken[:at] + taken[at + 1 :], taken[at])
+            if len(taken) > 1 and not self._same_speaker(taken[:at] + taken[at + 1 :], taken[at], self._seconds[at])
         ]
 
-    def _same_speaker(self, others: list[NDArray[np.float32]], embedding: NDArray[np.float32]) -> bool:
-        llr = self._judges.identity_score(mean_direction(np.stack(others)), embedding).llr
+    def _same_speaker(self, others: list[NDArray[np.float32]], embedding: NDArray[np.float32], seconds: float) -> bool:
+        llr = self._judges.identity_score(mean_direction(np.stack(others)), embedding, seconds).llr
         return llr >= self._settings.enrolment.same_speaker_llr
 
     def _refuse(self, fault: EnrolmentFault, message: str, utterance: Utterance) -> EnrolmentFeedback:

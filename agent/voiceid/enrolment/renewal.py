@@ -18,7 +18,7 @@ from voiceid.models.card import Card, read_card
 from voiceid.models.store import card_path, find_model, shipped_cards
 from voiceid.scoring.identity import IdentityModel
 from voiceid.settings import ModelSettings
-from voiceid.types import Utterance
+from voiceid.types import SAMPLE_RATE, Utterance
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,9 @@ class FormerModel:
 
     def recognises(self, utterance: Utterance) -> bool:
         """Whether the person of the enrolment speaks in ``utterance``, as verification would have it."""
-        raw = self.identity.score(self.template.utterances, self.identity.embed(utterance.net_speech()))
+        speech = utterance.net_speech()
+        seconds = len(speech) / SAMPLE_RATE
+        raw = self.identity.score(self.template.utterances, self.identity.embed(speech), seconds)
         calibration = self.identity.card.calibration
         return calibration is not None and calibration(raw) >= self.threshold
 

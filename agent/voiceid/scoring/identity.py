@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from voiceid.features.mel import HOP, deep_speaker_fbank, log_mel
 from voiceid.models.card import Card
 from voiceid.models.session import Session, as_float32
 from voiceid.models.store import VerifiedModel
-from voiceid.tables import from_table
+from voiceid.tables import Between, Finite, from_table
 from voiceid.types import SAMPLE_RATE, Samples
 
 Embedding = NDArray[np.float32]
@@ -39,10 +39,30 @@ class Likeness:
     It counts as ``least`` where it is below that, as ``most`` where above.
     """
 
-    share: float
-    usual: float
-    least: float
-    most: float
+    share: Annotated[float, Between(0, 1)]
+    usual: Annotated[float, Finite()]
+    least: Annotated[float, Finite()]
+    most: Annotated[float, Finite()]
+
+
+@dataclass(frozen=True, slots=True)
+class Duration:
+    """Raw scores rise by ``slope`` with the natural logarithm of the speech that is tried, in seconds.
+
+    They are taken as those of ``usual`` seconds; less than ``least`` counts as that, more than ``most`` as that.
+    """
+
+    slope: Annotated[float, Between(0, 100)]
+    usual: Annotated[float, Between(0.1, 100)]
+    least: Annotated[float, Between(0.1, 100)]
+    most: Annotated[float, Between(0.1, 100)]
+
+    def surplus(self, seconds: float) -> float:
+        """How much more a raw score is for ``seconds`` of speech than for the usual."""
+        return self.slope * math.log(min(max(seconds, self.least), self.most) / self.usual)
+
+
+S = TypeVar("S", Likeness, Duration)
 
 
 def direction(enrolled: Embedding) -> Embedding:
@@ -78,7 +98,8 @@ class IdentityModel:
         """Whether many stretches cost no more than the whole."""
         named = any(name.endswith(COHORT_SUFFIX) for name in self.card.assets)
         self._cohort = _read_cohort(model, self.card.outputs[self._output][-1]) if named else None
-        self._likeness = _read_likeness(self.card)
+        self._likeness = _surplus_of(self.card, "likeness", Likeness)
+        self._duration = _surplus_of(self.card, "duration", Duration)
         self._top = self.card.parameters.get("cohort_top", COHORT_TOP)
         if not isinstance(self._top, int) or self._top < 2:
             raise ModelError(f"card {self.card.name!r}: cohort_top is {self._top!r}; it has to be a number from 2 on")
@@ -125,19 +146,26 @@ class IdentityModel:
         """Front end's output as the network takes it: (1, frames, bands, 1)."""
         return as_float32(self._front_end(samples)[None, :, :, None])
 
-    def score(self, enrolled: Embedding, embedding: Embedding) -> float:
+    def score(self, enrolled: Embedding, embedding: Embedding, seconds: float | None = None) -> float:
         """Raw score of ``embedding`` (d,) against the speaker of ``enrolled``: see :meth:`against`."""
-        return self.against(enrolled)(embedding)
+        return self.against(enrolled)(embedding, seconds)
 
-    def against(self, enrolled: Embedding) -> Callable[[Embedding], float]:
-        """From an embedding (d,) to its raw score against the speaker of ``enrolled``, (n, d) or (d,), of unit norm.
+    def against(self, enrolled: Embedding) -> Callable[[Embedding, float | None], float]:
+        """From an embedding (d,) and the seconds of speech it is of to its raw score against the speaker of
+        ``enrolled``, (n, d) or (d,), of unit norm.
 
-        That is its score against the mean of the enrolled (:meth:`scores`), less, where the card has a ``likeness``,
-        what is expected more of a speaker whose enrolled utterances are more alike than others' are, and less of one
-        whose are less: a threshold of the speaker's own.
+        That is its score against the mean of the enrolled (:meth:`scores`), less what is expected more, and plus what
+        is expected less: where the card has a ``likeness``, of a speaker whose enrolled utterances are more alike than
+        others' are, a threshold of the speaker's own; where it has a ``duration``, of more speech than usual, a
+        threshold by length. None in the place of the seconds stands for the usual.
         """
         reference, surplus = direction(enrolled), self._surplus(np.atleast_2d(enrolled))
-        return lambda embedding: float(self.scores(reference[None], embedding[None])[0]) - surplus
+
+        def score(embedding: Embedding, seconds: float | None = None) -> float:
+            longer = 0.0 if seconds is None or self._duration is None else self._duration.surplus(seconds)
+            return float(self.scores(reference[None], embedding[None])[0]) - surplus - longer
+
+        return score
 
     def _surplus(self, utterances: Embedding) -> float:
         """The share that counts of how much more ``utterances`` (n, d) are alike than is usual."""
@@ -174,19 +202,14 @@ class IdentityModel:
         return top.mean(axis=1), np.maximum(top.std(axis=1), 1e-3)
 
 
-def _read_likeness(card: Card) -> Likeness | None:
-    """The card's ``likeness``, if it has one."""
-    if "likeness" not in card.parameters:
+def _surplus_of(card: Card, name: str, kind: type[S]) -> S | None:
+    """The card's parameter ``name``, if it has one."""
+    if name not in card.parameters:
         return None
-    where = f"card {card.name!r}: likeness"
-    table = card.parameters["likeness"]
-    if not isinstance(table, dict):
-        raise ModelError(f"{where} is {table!r}; expected a table")
-    found = from_table(Likeness, table, where=where, error=ModelError)
-    if not (
-        0 <= found.share <= 1 and found.least <= found.most and math.isfinite(found.usual + found.least + found.most)
-    ):
-        raise ModelError(f"{where} is {table!r}; the share lies in 0 to 1, all else is finite, least at most most")
+    where = f"card {card.name!r}: {name}"
+    found = from_table(kind, card.parameters[name], where=where, error=ModelError)
+    if found.least > found.most:
+        raise ModelError(f"{where}: least is {found.least:g}, above most, {found.most:g}")
     return found
 
 

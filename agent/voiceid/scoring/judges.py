@@ -24,7 +24,7 @@ from voiceid.scoring.identity import IdentityModel, direction
 from voiceid.scoring.liveness import LivenessModel
 from voiceid.scoring.owner import Baseline, shift_of
 from voiceid.scoring.spoofing import SpoofingModel
-from voiceid.scoring.voice import Voice, hear
+from voiceid.scoring.voice import SHOWN_SECONDS, Voice, hear
 from voiceid.settings import ModelSettings
 from voiceid.stopwatch import Stopwatch
 from voiceid.types import SAMPLE_RATE, Evidence, Score, Segment, Utterance, WindowScore
@@ -111,7 +111,7 @@ class Judges:
         compared = voice.whole if enrolled is None else enrolled
         with watch.stage("identity"):
             against = self.identity.against(compared)
-            identity = replace(self._identity(against(voice.whole)), compared=enrolled is not None)
+            identity = replace(self._identity(against(voice.whole, voice.seconds)), compared=enrolled is not None)
         with watch.stage("spoofing"):
             spoofing_windows = self.spoofing.windows(utterance.samples)
             spoofing = self.spoofing_score(self.spoofing.aggregate(spoofing_windows), baselines)
@@ -128,7 +128,7 @@ class Judges:
             shown = tuple(
                 WindowScore(
                     segment,
-                    self._identity(against(window)).llr,
+                    self._identity(against(window, min(SHOWN_SECONDS, voice.seconds))).llr,
                     self.spoofing_score(_covering(spoofing_windows, segment), baselines).llr,
                     copied,
                 )
@@ -142,9 +142,11 @@ class Judges:
             self.fusion.card.threshold(self.operating_point),
         )
 
-    def identity_score(self, enrolled: NDArray[np.float32], embedding: NDArray[np.float32]) -> Score:
-        """Calibrated score of ``embedding`` (d,) against ``enrolled``, (n, d) or (d,), all of unit norm."""
-        return self._identity(self.identity.score(enrolled, embedding))
+    def identity_score(
+        self, enrolled: NDArray[np.float32], embedding: NDArray[np.float32], seconds: float | None = None
+    ) -> Score:
+        """Calibrated score of ``embedding`` (d,) of ``seconds`` against ``enrolled``, (n, d) or (d,), of unit norm."""
+        return self._identity(self.identity.score(enrolled, embedding, seconds))
 
     def _identity(self, raw: float) -> Score:
         return _calibrated(self.identity.card, raw, self.operating_point)

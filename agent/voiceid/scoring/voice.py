@@ -21,11 +21,13 @@ Stretches = NDArray[np.int64]
 class Voice:
     """Identity embeddings of an utterance's net speech, float32 of unit norm.
 
-    ``whole`` (d,); ``before`` and ``after`` (b, d) the two sides of every possible change of speaker, in order of time;
-    ``windows`` (w, d) sliding windows, which are ``segments`` on the utterance's own time axis.
+    ``whole`` (d,), of so many ``seconds``; ``before`` and ``after`` (b, d) the two sides of every possible change of
+    speaker, in order of time; ``windows`` (w, d) sliding windows, which are ``segments`` on the utterance's own time
+    axis.
     """
 
     whole: Embedding
+    seconds: float
     before: Embedding
     after: Embedding
     windows: Embedding
@@ -51,6 +53,7 @@ def hear(model: IdentityModel, utterance: Utterance, *, least_seconds: float, ho
     clock = _net_to_utterance_clock(utterance)
     return Voice(
         embeddings[0],
+        count / SAMPLE_RATE,
         embeddings[1:sides],
         embeddings[sides : sides + len(boundaries)],
         embeddings[sides + len(boundaries) :],

@@ -88,8 +88,12 @@ def balanced(trials: Sequence[Trial], limit: int | None, seed: int) -> list[Tria
 
 
 def _trial(target: bool, template: Sequence[Item], item: Item, root: Path) -> Trial:
-    names = tuple(one.path.relative_to(root).as_posix() for one in template)
-    return Trial(target, names, item.path.relative_to(root).as_posix())
+    """Named as seen from ``root``; what lies elsewhere, which an index may name too, by its whole path."""
+    names = [
+        (one.path.relative_to(root) if one.path.is_relative_to(root) else one.path.absolute()).as_posix()
+        for one in (*template, item)
+    ]
+    return Trial(target, tuple(names[:-1]), names[-1])
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

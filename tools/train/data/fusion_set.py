@@ -131,7 +131,8 @@ class Bench:
         embedding = self.embed(clip.net_speech)
         raw = {role: self.judges[role].score(clip.samples) for role in DETECTORS}
         for name, reference in references.items():
-            identity = self.llr("identity", self.judges["identity"].score(reference.embeddings, embedding))
+            seconds = len(clip.net_speech) / SAMPLE_RATE
+            identity = self.llr("identity", self.judges["identity"].score(reference.embeddings, embedding, seconds))
             spoofing, liveness = (self.llr(role, raw[role], reference.baselines) for role in DETECTORS)
             llr = (identity, spoofing, liveness)
             if not np.isfinite(llr).all():

@@ -36,7 +36,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="where the index goes; set VOICEID_CORPUS to it")
     parser.add_argument("--speakers", type=int, default=6, help="of every set and split (default: %(default)s)")
-    parser.add_argument("--clips", type=int, default=6, help="of a speaker (default: %(default)s)")
+    parser.add_argument("--clips", type=int, default=40, help="of a speaker (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     if min(options.speakers, options.clips) < 1:
