@@ -66,10 +66,15 @@ def trials(network: WordNetwork, model: VerifiedModel, codebook: int) -> tuple[l
     return result
 
 
-def calibrate(commands: list[Match], others: list[Match]) -> tuple[Calibration, dict[str, Threshold]]:
-    """From fit to log-odds, and the confidences at which few other utterances pass for commands."""
+def calibrate(
+    commands: list[Match], others: list[Match], *, rehearsal: bool = False
+) -> tuple[Calibration, dict[str, Threshold]]:
+    """From fit to log-odds, and the confidences at which few other utterances pass for commands.
+
+    A network that knows nothing is refused, but in a ``rehearsal``.
+    """
     scale, offset = metrics.fit_calibration([m.fit for m in commands], [m.fit for m in others])
-    if scale <= 0:
+    if scale <= 0 and not rehearsal:
         raise SystemExit("commands fit their grammar no better than other speech does: train for longer")
     calibration = Calibration(
         scale, offset, f"{len(commands)} development commands and {len(others)} other utterances, synthetic and read"
@@ -115,6 +120,7 @@ def main() -> None:
     parser.add_argument("--transcripts", type=Path, help="texts made by tools.train.transcripts")
     parser.add_argument("--metrics", type=Path, help="JSON of 'tools/evaluate.py words'")
     parser.add_argument("--version", default="1.0")
+    parser.add_argument("--rehearsal", action="store_true", help="let a network pass that knows nothing")
     arguments = parser.parse_args()
     saved = torch.load(arguments.checkpoint, map_location="cpu", weights_only=True)
     network = load_network(saved)
@@ -124,7 +130,7 @@ def main() -> None:
     carried = saved["arguments"].get("start_from", "None") != "None"
     units = find_model(arguments.units_card, "units")
     transcripts = json.loads(arguments.transcripts.read_text("utf-8")) if arguments.transcripts else {}
-    calibration, thresholds = calibrate(*trials(network, units, codebook))
+    calibration, thresholds = calibrate(*trials(network, units, codebook), rehearsal=arguments.rehearsal)
     with tempfile.TemporaryDirectory(dir=arguments.folder) as scratch:
         error = export(network, Path(scratch) / "words.onnx")
         language_model(transcripts).write(Path(scratch) / "words-language.npz")
