@@ -80,6 +80,15 @@ def test_genuine_trials_keep_enrolment_and_tests_apart() -> None:
         genuine_trials(by_speaker(PEOPLE, 0), Path("/data"), **{**options, "enrolment": 5})
 
 
+def test_recordings_outside_the_data_folder_keep_their_whole_path() -> None:
+    people = by_speaker([item(f"{who}/{i}.wav", who) for who in ("ada", "bob") for i in range(4)], seed=0)
+    own = people["ada"][0].path
+    trials = genuine_trials(people, own.parent, enrolment=3, tests=1, impostors=1, seed=0)
+    names = {name for trial in trials for name in (*trial.enrolment, trial.test)}
+    assert {Path(name).is_absolute() for name in names} == {True, False}
+    assert all((own.parent / name).parent.name in ("ada", "bob") for name in names)
+
+
 def test_recorded_attacks_are_tried_against_whom_they_aim_at() -> None:
     people = by_speaker(PEOPLE, 0)
     attacks = [
