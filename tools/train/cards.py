@@ -30,5 +30,7 @@ def write_card(card: Card, folder: Path) -> Path:
     assets = {name: sha256(folder / name) for name in card.assets}
     complete = replace(card, sha256=sha256(model), inputs=inputs, outputs=outputs, assets=assets)
     path = folder / f"{card.name}.json"
-    path.write_text(complete.to_json(), "utf-8")
+    partial = path.with_suffix(".tmp")
+    partial.write_text(complete.to_json(), "utf-8")
+    partial.replace(path)
     return path

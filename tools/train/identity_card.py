@@ -28,7 +28,7 @@ from tools.train.networks.deep_speaker import DeepSpeaker
 from tools.train.teachers.campplus import CamPlusPlus, cache_folder
 from voiceid.audio.level import SPEECH_DBFS
 from voiceid.models.card import SCHEMA, Calibration, Card, Threshold, TrainingData, read_card
-from voiceid.models.store import verify_model
+from voiceid.models.store import VerifiedModel, verify_model
 from voiceid.scoring.identity import COHORT_SUFFIX, Duration, IdentityModel, Likeness, direction
 from voiceid.types import SAMPLE_RATE
 
@@ -221,8 +221,8 @@ def cosine(enrolled: Embedding, embedding: Embedding, _seconds: float) -> float:
     return float(direction(enrolled) @ embedding)
 
 
-def build(options: argparse.Namespace) -> Card:
-    """Export the network of the checkpoints and make its cohort; the card is without calibration."""
+def build(options: argparse.Namespace) -> VerifiedModel:
+    """Export the network of the checkpoints and make its cohort; the card that lies there then has no calibration."""
     folder: Path = options.folder
     checkpoint, *others = options.checkpoints
     folder.mkdir(parents=True, exist_ok=True)
@@ -247,7 +247,7 @@ def build(options: argparse.Namespace) -> Card:
     )
     bare = verify_model(read_card(write_card(card, folder)), folder)
     size = make_cohort(IdentityModel(bare), folder / f"{NAME}{COHORT_SUFFIX}", lessons)
-    return replace(
+    card = replace(
         card,
         assets={f"{NAME}{COHORT_SUFFIX}": ""},
         parameters={
@@ -257,24 +257,27 @@ def build(options: argparse.Namespace) -> Card:
             "step": state["step"],
         },
     )
+    return verify_model(read_card(write_card(card, folder)), folder)
 
 
-def calibrated(card: Card, folder: Path) -> tuple[Card, dict[str, Any]]:
+def calibrated(model: VerifiedModel) -> tuple[Card, dict[str, Any]]:
     """The card with all that development speakers teach of its scores, and its figures on them."""
-    kept = {name: card.parameters[name] for name in card.parameters.keys() - {"likeness", "duration"}}
+    kept = {name: value for name, value in model.card.parameters.items() if name not in ("likeness", "duration")}
 
-    def model_of(found: dict[str, Any]) -> IdentityModel:
-        card_of = replace(card, parameters=kept | found)
-        return IdentityModel(verify_model(read_card(write_card(card_of, folder)), folder))
+    def card_with(found: dict[str, Any]) -> Card:
+        return replace(model.card, parameters=kept | found)
 
-    def trials(model: IdentityModel) -> dict[float | None, Trials]:
-        return {seconds: development.run(model.score, seconds, rounds=ROUNDS) for seconds in LENGTHS}
+    def judge_with(found: dict[str, Any]) -> IdentityModel:
+        return IdentityModel(replace(model, card=card_with(found)))
 
-    model = model_of({})
-    development = Verification(evaluation_bank("dev"), model.embed)
-    found: dict[str, Any] = {"likeness": asdict(likeness(model, development))}
-    found["duration"] = asdict(fit_duration(join(list(trials(model_of(found)).values()))))
-    tried = trials(model_of(found))
+    def trials(judge: IdentityModel) -> dict[float | None, Trials]:
+        return {seconds: development.run(judge.score, seconds, rounds=ROUNDS) for seconds in LENGTHS}
+
+    bare = judge_with({})
+    development = Verification(evaluation_bank("dev"), bare.embed)
+    found: dict[str, Any] = {"likeness": asdict(likeness(bare, development))}
+    found["duration"] = asdict(fit_duration(join(list(trials(judge_with(found)).values()))))
+    tried = trials(judge_with(found))
     figures = {
         name_of(seconds): {
             **own.metrics(),
@@ -282,7 +285,7 @@ def calibrated(card: Card, folder: Path) -> tuple[Card, dict[str, Any]]:
         }
         for seconds, own in tried.items()
     }
-    return fit(replace(card, parameters=kept | found), join(list(tried.values()))), figures
+    return fit(card_with(found), join(list(tried.values()))), figures
 
 
 def main() -> None:
@@ -302,12 +305,12 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     folder: Path = options.folder
-    card = build(options) if options.checkpoints else read_card(folder / f"{NAME}.json")
-    card, development = calibrated(replace(card, version=options.version or card.version), folder)
+    model = build(options) if options.checkpoints else verify_model(read_card(folder / f"{NAME}.json"), folder)
+    card, development = calibrated(model)
+    card = replace(card, version=options.version or card.version)
     metrics: dict[str, Any] = {"development": development}
     if not options.no_test:
-        model = IdentityModel(verify_model(read_card(write_card(card, folder)), folder))
-        metrics["test"] = measure(model, card, evaluation_bank("test"))
+        metrics["test"] = measure(IdentityModel(replace(model, card=card)), card, evaluation_bank("test"))
     if options.teacher:
         metrics["campplus_on_the_same_trials"] = measure_teacher(evaluation_bank("test"))
     write_card(replace(card, metrics=metrics), folder)
