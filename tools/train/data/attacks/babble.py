@@ -28,7 +28,6 @@ LATIN = _alphabet("b d f g k l m n p r s t v z br dr gr kr pr tr pl sl st", "a e
 CZECH = _alphabet("b d f h j k l m n p r s t v z č š ž ř c pr tr st sl kr", "a e i o u á é í ou", "n r s l m t k š")
 FINNISH = _alphabet("h j k l m n p r s t v", "a e i o u ä ö aa ee ii uu ai ie uo", "n s l r t")
 CYRILLIC = _alphabet("б в г д ж з к л м н п р с т ф х ч ш ст пр тр кр гр", "а е и о у я ю ы", "н р с л м т к й")
-MACEDONIAN = _alphabet("б в г д ж з к л м н п р с т ф х ч ш ст пр тр кр гр", "а е и о у", "н р с л м т к ј")
 
 
 def babble(alphabet: Alphabet, random: np.random.Generator, syllables: int = 24) -> str:
