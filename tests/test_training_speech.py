@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -62,6 +63,19 @@ def test_no_training_starts_with_words_that_mean_nothing(words: list[str], tmp_p
     environment = {"PATH": "/usr/bin:/bin", "PYTHON": "/bin/false", "VOICEID_CACHE": str(tmp_path)}
     ran = subprocess.run([script, *words], env=environment, capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stdout) == (2, "") and "usage: tools/train/models.sh" in ran.stderr
+
+
+def test_training_takes_relative_paths_to_every_folder_that_it_runs_in(tmp_path: Path) -> None:
+    script = Path(__file__).parents[1] / "tools" / "train" / "models.sh"
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\n[ -d "${VOICEID_MODELS:-.}" ] || exit 3\ntouch "$VOICEID_CACHE/run"\n')
+    python.chmod(0o755)
+    near = os.path.relpath(tmp_path, script.parents[2])
+    environment = {"PATH": "/usr/bin:/bin", "PYTHON": f"{near}/python", "VOICEID_CACHE": f"{near}/a cache"}
+    ran = subprocess.run([script, "--rehearse"], env=environment, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert "tools.train.recognizer.card" in ran.stdout.splitlines()[-1]
+    assert (tmp_path / "a cache" / "rehearsal" / "run").is_file()
 
 
 def test_recordings_of_packages_are_told_apart_by_voice_where_a_folder_holds_one(

@@ -21,10 +21,15 @@ if (($# > 1)) || [[ $device != cpu && $device != cuda ]]; then
   echo "models.sh: cannot do '$*'; usage: tools/train/models.sh [--print | --rehearse] [cpu|cuda]" >&2
   exit 2
 fi
-cache=${VOICEID_CACHE:-$HOME/.cache/voiceid}
 models=$root/models
 reports=$root/docs/reports
-python=${PYTHON:-$root/.venv/bin/python}
+# Steps run in two folders, so that no path may be relative; links stay, as a virtual environment's python is one.
+cache=$(realpath -ms "${VOICEID_CACHE:-$HOME/.cache/voiceid}")
+python=${PYTHON:-.venv/bin/python}
+[[ $python != */* ]] || python=$(realpath -ms "$python")
+for name in VOICEID_{CACHE,CORPUS,MODELS,REFERENCE}; do
+  [[ -z ${!name:-} ]] || export "$name=$(realpath -ms "${!name}")"
+done
 
 step() {
   echo "+ $python -m $*"
