@@ -1,5 +1,6 @@
 """The identity judge on a small untrained network: lengths, normalisation by the cohort, damaged files."""
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 import torch
 
 from tests.adversarial_helpers import identity_draft
+from tools.train import identity_card
 from tools.train.cards import write_card
 from tools.train.export.identity import export_network
 from tools.train.networks.deep_speaker import DeepSpeaker, Shape
@@ -136,6 +138,18 @@ def test_more_speech_than_usual_has_a_higher_threshold(card, folder):
     assert model.score(enrolled, tried, 1.5) == pytest.approx(cosine + 0.5 * np.log(2), abs=1e-6)
     assert model.score(enrolled, tried, 0.5) == model.score(enrolled, tried, 1.5)
     assert model.score(enrolled, tried, 60.0) == model.score(enrolled, tried, 12.0)
+
+
+def test_a_card_is_left_as_it_was_where_its_calibration_fails(card, folder, monkeypatch):
+    path = folder / "small.json"
+    monkeypatch.setattr(identity_card, "NAME", "small")
+    monkeypatch.setattr(sys, "argv", ["identity_card", "--folder", str(folder)])
+    monkeypatch.delenv("VOICEID_CORPUS", raising=False)
+    duration = {"slope": 0.5, "usual": 3.0, "least": 1.5, "most": 12.0}
+    before = write_card(replace(card, parameters={"duration": duration}), folder).read_bytes()
+    with pytest.raises(SystemExit, match="VOICEID_CORPUS"):
+        identity_card.main()
+    assert path.read_bytes() == before
 
 
 @pytest.mark.parametrize(
