@@ -29,7 +29,7 @@ def heard(windows: np.ndarray) -> Voice:
     at = range(1, len(windows))
     before, after = [windows[:i].mean(axis=0) for i in at], [windows[i:].mean(axis=0) for i in at]
     sides = [unit(np.array(side).reshape(-1, 64)) for side in (before, after)]
-    return Voice(windows.mean(axis=0), float(len(windows)), *sides, windows, ())
+    return Voice(windows.mean(axis=0), float(len(windows)), *sides, windows, (), ())
 
 
 def cosines(references: np.ndarray, embeddings: np.ndarray) -> np.ndarray:

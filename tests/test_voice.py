@@ -53,6 +53,7 @@ def test_boundaries_and_windows_lie_where_they_should(model: IdentityModel) -> N
     np.testing.assert_allclose(voice.whole, model.embed(speech), atol=1e-6)
     windows = np.array([[0, 24_000], [8_000, 32_000], [16_000, 43_200]])
     np.testing.assert_allclose(voice.windows, model.embed_stretches(speech, windows), atol=1e-6)
+    assert voice.window_seconds == (1.5, 1.5, 1.7)
 
 
 def test_windows_carry_the_utterances_own_times(model: IdentityModel) -> None:
@@ -63,7 +64,7 @@ def test_windows_carry_the_utterances_own_times(model: IdentityModel) -> None:
 def test_too_short_for_a_boundary(model: IdentityModel) -> None:
     voice = heard(model, Segment(0.0, 1.9))
     assert voice.before.shape == voice.after.shape == (0, 16)
-    assert voice.windows.shape == (1, 16)
+    assert voice.windows.shape == (1, 16) and voice.window_seconds == (voice.seconds,) == (1.9,)
     assert len(heard(model, Segment(0.0, 1.92)).before) == 1
     with pytest.raises(AudioError, match=r"0\.40 s of speech"):
         heard(model, Segment(0.0, 0.4))

@@ -24,7 +24,7 @@ from voiceid.scoring.identity import IdentityModel, direction
 from voiceid.scoring.liveness import LivenessModel
 from voiceid.scoring.owner import Baseline, shift_of
 from voiceid.scoring.spoofing import SpoofingModel
-from voiceid.scoring.voice import SHOWN_SECONDS, Voice, hear
+from voiceid.scoring.voice import Voice, hear
 from voiceid.settings import ModelSettings
 from voiceid.stopwatch import Stopwatch
 from voiceid.types import SAMPLE_RATE, Evidence, Score, Segment, Utterance, WindowScore
@@ -128,11 +128,13 @@ class Judges:
             shown = tuple(
                 WindowScore(
                     segment,
-                    self._identity(against(window, min(SHOWN_SECONDS, voice.seconds))).llr,
+                    self._identity(against(window, seconds)).llr,
                     self.spoofing_score(_covering(spoofing_windows, segment), baselines).llr,
                     copied,
                 )
-                for segment, window, copied in zip(voice.segments, voice.windows, guarded, strict=True)
+                for segment, window, seconds, copied in zip(
+                    voice.segments, voice.windows, voice.window_seconds, guarded, strict=True
+                )
             )
         with watch.stage("fusion"):
             voiceid = self.fusion.probability(identity.llr, spoofing.llr, liveness.llr)

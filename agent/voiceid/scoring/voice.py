@@ -22,8 +22,8 @@ class Voice:
     """Identity embeddings of an utterance's net speech, float32 of unit norm.
 
     ``whole`` (d,), of so many ``seconds``; ``before`` and ``after`` (b, d) the two sides of every possible change of
-    speaker, in order of time; ``windows`` (w, d) sliding windows, which are ``segments`` on the utterance's own time
-    axis.
+    speaker, in order of time; ``windows`` (w, d) sliding windows, each of so many ``window_seconds``, which are
+    ``segments`` on the utterance's own time axis.
     """
 
     whole: Embedding
@@ -31,6 +31,7 @@ class Voice:
     before: Embedding
     after: Embedding
     windows: Embedding
+    window_seconds: tuple[float, ...]
     segments: tuple[Segment, ...]
 
 
@@ -57,6 +58,7 @@ def hear(model: IdentityModel, utterance: Utterance, *, least_seconds: float, ho
         embeddings[1:sides],
         embeddings[sides : sides + len(boundaries)],
         embeddings[sides + len(boundaries) :],
+        tuple((end - start) / SAMPLE_RATE for start, end in windows.tolist()),
         tuple(Segment(clock(start), clock(end)) for start, end in windows.tolist()),
     )
 
