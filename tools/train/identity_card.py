@@ -299,7 +299,7 @@ def main() -> None:
     )
     parser.add_argument("--folder", type=Path, default=Path("models"), help="where model, cohort and card go")
     parser.add_argument("--weights", choices=["int8", "float16", "float32"], default="int8")
-    parser.add_argument("--version", help="of the card (default: that of the card that is there, else 1.0.0)")
+    parser.add_argument("--version", help="of the card (default: 1.0.0 with checkpoints, else what it has)")
     parser.add_argument("--teacher", action="store_true", help="measure CAM++ on the same test trials too")
     parser.add_argument("--no-test", action="store_true", help="leave out the figures on test speakers")
     options = parser.parse_args()
