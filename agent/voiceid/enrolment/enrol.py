@@ -156,7 +156,8 @@ class EnrolmentSession:
         similar = tuple(
             other.name
             for other in comparable
-            if self._judges.identity_score(other.embedding, template.embedding).llr > need.similar_user_llr
+            if self._judges.identity_score(other.embedding, template.embedding, self.net_speech).llr
+            > need.similar_user_llr
         )
         return EnrolmentResult(template, similar)
 

@@ -146,23 +146,23 @@ class IdentityModel:
         """Front end's output as the network takes it: (1, frames, bands, 1)."""
         return as_float32(self._front_end(samples)[None, :, :, None])
 
-    def score(self, enrolled: Embedding, embedding: Embedding, seconds: float | None = None) -> float:
+    def score(self, enrolled: Embedding, embedding: Embedding, seconds: float) -> float:
         """Raw score of ``embedding`` (d,) against the speaker of ``enrolled``: see :meth:`against`."""
         return self.against(enrolled)(embedding, seconds)
 
-    def against(self, enrolled: Embedding) -> Callable[[Embedding, float | None], float]:
+    def against(self, enrolled: Embedding) -> Callable[[Embedding, float], float]:
         """From an embedding (d,) and the seconds of speech it is of to its raw score against the speaker of
         ``enrolled``, (n, d) or (d,), of unit norm.
 
         That is its score against the mean of the enrolled (:meth:`scores`), less what is expected more, and plus what
         is expected less: where the card has a ``likeness``, of a speaker whose enrolled utterances are more alike than
         others' are, a threshold of the speaker's own; where it has a ``duration``, of more speech than usual, a
-        threshold by length. None in the place of the seconds stands for the usual.
+        threshold by length.
         """
         reference, surplus = direction(enrolled), self._surplus(np.atleast_2d(enrolled))
 
-        def score(embedding: Embedding, seconds: float | None = None) -> float:
-            longer = 0.0 if seconds is None or self._duration is None else self._duration.surplus(seconds)
+        def score(embedding: Embedding, seconds: float) -> float:
+            longer = 0.0 if self._duration is None else self._duration.surplus(seconds)
             return float(self.scores(reference[None], embedding[None])[0]) - surplus - longer
 
         return score

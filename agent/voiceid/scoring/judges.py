@@ -144,9 +144,7 @@ class Judges:
             self.fusion.card.threshold(self.operating_point),
         )
 
-    def identity_score(
-        self, enrolled: NDArray[np.float32], embedding: NDArray[np.float32], seconds: float | None = None
-    ) -> Score:
+    def identity_score(self, enrolled: NDArray[np.float32], embedding: NDArray[np.float32], seconds: float) -> Score:
         """Calibrated score of ``embedding`` (d,) of ``seconds`` against ``enrolled``, (n, d) or (d,), of unit norm."""
         return self._identity(self.identity.score(enrolled, embedding, seconds))
 
