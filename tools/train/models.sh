@@ -124,7 +124,7 @@ step tools.train.resynthesis "$models" --updates "$(many 2000 10)" --cache "$uni
 # Words, for service providers: synthetic commands (flite and espeak-ng are to be installed), then the recogniser.
 transcripts=$cache/words/transcripts.json
 step tools.train.transcripts "$transcripts"
-for system in hibari flite espeak kokoro; do step tools.train.recognizer.synthetic "$system" --count "$(many 1500 12)"; done
+for system in hibari rhvoice pico flite espeak kokoro; do step tools.train.recognizer.synthetic "$system" --count "$(many 1500 12)"; done
 for split in dev test; do step tools.train.recognizer.synthetic kokoro --split "$split" --count "$(many 60 8)"; done
 step tools.train.recognizer.synthetic flite --split test --count "$(many 60 8)"
 for features in units mel; do

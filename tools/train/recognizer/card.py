@@ -147,7 +147,7 @@ def main() -> None:
         description=(
             f"Convolutions and a bidirectional GRU under CTC, from merged units of codebook {codebook} to letters "
             f"({saved['update']} updates, {saved['epochs']:.1f} epochs of {sum(saved['sets'].values())} augmented "
-            f"utterances{', begun with the recogniser of earlier units' if carried else ''}); "
+            f"utterances{', begun with an earlier recogniser' if carried else ''}); "
             "phones of a forced alignment (pocketsphinx, on training speech) guided its convolutions. "
             "For service providers: no device uses it."
         ),
@@ -165,9 +165,8 @@ def main() -> None:
         training_data=training_data(saved["sets"]),
         metrics={key: measured[key] for key in ("wer", "intents") if key in measured} | {"parity_max_error": error},
         command=(
-            "python -m tools.train.recognizer.synthetic SYSTEM (hibari, flite, espeak, kokoro); "
-            + ("python -m tools.train.recognizer.carry START --words OLD --from OLD-UNITS --cache CACHE; " * carried)
-            + f"python -m tools.train.recognizer.training FOLDER --features units{' --start-from START' * carried}; "
+            "python -m tools.train.recognizer.synthetic SYSTEM (hibari, rhvoice, pico, flite, espeak, kokoro); "
+            f"python -m tools.train.recognizer.training FOLDER --features units{' --start-from START' * carried}; "
             "python -m tools.train.recognizer.card FOLDER/checkpoint.pt models"
         ),
         licence="MIT",
