@@ -131,5 +131,5 @@ for features in units mel; do
   step tools.train.recognizer.training "$cache/words/$features" --features "$features" --transcripts "$transcripts" \
     --phones "$phones" --cache "$units" --width 128 --recurrent 96 --seconds 50 --epochs "$(many 40 1)" --device "$device"
 done
-step tools.train.recognizer.card "$cache/words/units/checkpoint.pt" "$models" --transcripts "$transcripts" --version 1.1 \
+step tools.train.recognizer.card "$cache/words/units/checkpoint.pt" "$models" --transcripts "$transcripts" --version 1.2 \
   ${rehearse:+--rehearsal}

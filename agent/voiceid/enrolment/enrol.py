@@ -91,7 +91,7 @@ class EnrolmentSession:
     @property
     def net_speech(self) -> float:
         """Seconds of speech taken in."""
-        return sum(self._seconds)
+        return sum(self._seconds, 0.0)
 
     @property
     def complete(self) -> bool:
