@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tools.evaluation.audio import CLEAN, Condition, load_utterance
+from tools.evaluation.audio import load_utterance
 from tools.evaluation.memory import Memory, Remembered, cache_folder
 from tools.evaluation.options import Options
 from tools.evaluation.parallel import finite
@@ -39,17 +39,16 @@ class Asking:
     role: Judge
     card: str | None
     cache: bool = True
-    condition: Condition = CLEAN
 
     @classmethod
-    def of(cls, role: Judge, options: Options, condition: Condition = CLEAN) -> Asking:
-        return cls(role, options.card, options.cache, condition)
+    def of(cls, role: Judge, options: Options) -> Asking:
+        return cls(role, options.card, options.cache)
 
     def __call__(self) -> Callable[[Item], NDArray[np.float32]]:
         judge = load_judge(self.role, self.card, cache=self.cache)
 
         def ask(item: Item) -> NDArray[np.float32]:
-            utterance = load_utterance(item, self.condition)
+            utterance = load_utterance(item)
             if self.role == "identity":
                 return finite(judge.embed(utterance.net_speech()))
             return finite([judge.score(utterance.samples)])

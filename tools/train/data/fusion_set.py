@@ -128,10 +128,9 @@ class Bench:
 
     def trials(self, clip: Clip, source: str, references: dict[str, Reference]) -> Iterator[FusionTrial]:
         """Score ``clip`` once and try it against every one of ``references``."""
-        embedding = self.embed(clip.net_speech)
+        embedding, seconds = self.embed(clip.net_speech), len(clip.net_speech) / SAMPLE_RATE
         raw = {role: self.judges[role].score(clip.samples) for role in DETECTORS}
         for name, reference in references.items():
-            seconds = len(clip.net_speech) / SAMPLE_RATE
             identity = self.llr("identity", self.judges["identity"].score(reference.embeddings, embedding, seconds))
             spoofing, liveness = (self.llr(role, raw[role], reference.baselines) for role in DETECTORS)
             llr = (identity, spoofing, liveness)
