@@ -56,6 +56,19 @@ class EnrolmentResult:
     similar: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """An utterance taken in: the how manieth that was offered, a digest of its sound, its ``embedding`` (d,) of so many
+    ``seconds``, and the raw scores of spoofing and liveness.
+    """
+
+    number: int
+    digest: bytes
+    embedding: NDArray[np.float32]
+    seconds: float
+    detected: tuple[float, float]
+
+
 class EnrolmentSession:
     """Collects utterances of one person until they suffice for a template."""
 
@@ -74,24 +87,20 @@ class EnrolmentSession:
         self._settings = settings
         self._others = others
         self._recognised = recognised
-        self._embeddings: list[NDArray[np.float32]] = []
-        self._seconds: list[float] = []
         self._offered = 0
-        self._numbers: list[int] = []
-        self._detected: list[tuple[float, float]] = []
-        self._taken: set[bytes] = set()
+        self._taken: list[_Taken] = []
 
     @property
     def progress(self) -> float:
         """Share of the needed utterances and net speech that is collected, in [0, 1]."""
         need = self._settings.enrolment
-        utterances = len(self._embeddings) / need.min_utterances
+        utterances = len(self._taken) / need.min_utterances
         return min(1.0, utterances, self.net_speech / need.min_net_speech)
 
     @property
     def net_speech(self) -> float:
         """Seconds of speech taken in."""
-        return sum(self._seconds, 0.0)
+        return sum((one.seconds for one in self._taken), 0.0)
 
     @property
     def complete(self) -> bool:
@@ -105,7 +114,7 @@ class EnrolmentSession:
             fault = EnrolmentFault(utterance.quality.faults[0].value)
             return self._refuse(fault, "; ".join(describe_faults(utterance.quality)), utterance)
         digest = hashlib.sha256(utterance.samples.tobytes()).digest()
-        if digest in self._taken:
+        if any(one.digest == digest for one in self._taken):
             return self._refuse(EnrolmentFault.REPEATED, "the same recording as before; say something else", utterance)
         spoofing = self._judges.spoofing_score(self._judges.spoofing.score(utterance.samples))
         if not spoofing.passed:
@@ -116,17 +125,14 @@ class EnrolmentSession:
         voice = self._judges.hear(utterance, Stopwatch())
         if not self._judges.consistency_score(voice, voice.whole).passed:
             return self._refuse(EnrolmentFault.OTHER_SPEAKER, "more than one person speaks", utterance)
-        if self._embeddings and not self._same_speaker(self._embeddings, voice.whole, voice.seconds):
+        taken = _Taken(self._offered, digest, voice.whole, voice.seconds, (spoofing.raw, liveness.raw))
+        if self._taken and not self._same_speaker(self._taken, taken):
             message = "another speaker than before; if the first recordings were of someone else, start again"
             return self._refuse(EnrolmentFault.OTHER_SPEAKER, message, utterance)
         if self._recognised is not None and not self._recognised(utterance):
             message = "not recognised as the person who is enrolled; speak as usual, close to the microphone"
             return self._refuse(EnrolmentFault.OTHER_SPEAKER, message, utterance)
-        self._embeddings.append(voice.whole)
-        self._seconds.append(voice.seconds)
-        self._numbers.append(self._offered)
-        self._detected.append((spoofing.raw, liveness.raw))
-        self._taken.add(digest)
+        self._taken.append(taken)
         return EnrolmentFeedback(True, None, "taken", utterance.quality, self.progress)
 
     def finish(self, name: str, *, owner_uid: int, user_id: bytes | None = None) -> EnrolmentResult:
@@ -141,7 +147,7 @@ class EnrolmentSession:
         self._check(name)
         template = Template.create(
             name,
-            np.stack(self._embeddings),
+            _embeddings(self._taken),
             model=self._judges.identity.card,
             net_speech=self.net_speech,
             owner_uid=owner_uid,
@@ -169,7 +175,7 @@ class EnrolmentSession:
         """
         self._check(template.name)
         return Matching.create(
-            np.stack(self._embeddings),
+            _embeddings(self._taken),
             model=self._judges.identity.card,
             enrolment_id=template.enrolment_id,
             net_speech=self.net_speech,
@@ -179,15 +185,15 @@ class EnrolmentSession:
     def _baselines(self) -> tuple[Baseline, ...]:
         """What the detectors score of the utterances taken in."""
         cards = (self._judges.spoofing.card, self._judges.liveness.card)
-        means = np.mean(self._detected, axis=0).tolist()
-        found = (Baseline.of(card, mean, len(self._detected)) for card, mean in zip(cards, means, strict=True))
+        means = np.mean([one.detected for one in self._taken], axis=0).tolist()
+        found = (Baseline.of(card, mean, len(self._taken)) for card, mean in zip(cards, means, strict=True))
         return first_of_each(found)
 
     def _check(self, name: str) -> None:
         need = self._settings.enrolment
         if not self.complete:
             raise EnrolmentError(
-                f"enrolment of {name!r} is not complete: {len(self._embeddings)} of {need.min_utterances} utterances, "
+                f"enrolment of {name!r} is not complete: {len(self._taken)} of {need.min_utterances} utterances, "
                 f"{self.net_speech:.1f} of {need.min_net_speech:.1f} s of speech; add more recordings"
             )
         if strange := self._strange():
@@ -198,16 +204,21 @@ class EnrolmentSession:
 
     def _strange(self) -> list[int]:
         """Numbers, from 1 as they were offered, of what does not fit the others: the first was compared with little."""
-        taken = self._embeddings
+        taken = self._taken
         return [
-            number
-            for at, number in enumerate(self._numbers)
-            if len(taken) > 1 and not self._same_speaker(taken[:at] + taken[at + 1 :], taken[at], self._seconds[at])
+            one.number
+            for at, one in enumerate(taken)
+            if len(taken) > 1 and not self._same_speaker(taken[:at] + taken[at + 1 :], one)
         ]
 
-    def _same_speaker(self, others: list[NDArray[np.float32]], embedding: NDArray[np.float32], seconds: float) -> bool:
-        llr = self._judges.identity_score(mean_direction(np.stack(others)), embedding, seconds).llr
-        return llr >= self._settings.enrolment.same_speaker_llr
+    def _same_speaker(self, others: list[_Taken], one: _Taken) -> bool:
+        score = self._judges.identity_score(mean_direction(_embeddings(others)), one.embedding, one.seconds)
+        return score.llr >= self._settings.enrolment.same_speaker_llr
 
     def _refuse(self, fault: EnrolmentFault, message: str, utterance: Utterance) -> EnrolmentFeedback:
         return EnrolmentFeedback(False, fault, message, utterance.quality, self.progress)
+
+
+def _embeddings(taken: list[_Taken]) -> NDArray[np.float32]:
+    """Those of ``taken``, (n, d)."""
+    return np.stack([one.embedding for one in taken])
